@@ -187,7 +187,7 @@ FAULTS: dict[str, Fault] = {
     "concurrent-clients": Fault("eight scheduling cycles run at once", habits=Habits(clients=8)),
     "failed-binds": Fault("a binding in five fails and is undone", habits=Habits(failed_binds=0.2, unknown_binds=0.05)),
     "lost-answers": Fault("an answer in five is lost", habits=Habits(lost_answers=0.2)),
-    "slow-binds": Fault("a binding in ten takes up to 600 s", habits=Habits(slow_binds=0.1)),
+    "slow-binds": Fault("a binding in ten takes up to 1,200 s", habits=Habits(slow_binds=0.1)),
     "silent-node": Fault("an agent is killed for up to 40 s", _now_and_then(_silence_node)),
     "agent-restart": Fault("an agent ends and starts again within 4 s", _now_and_then(_restart_agent, 8.0)),
     "late-reports": Fault("reports are stuck for up to 30 s, arrive at once, or twice", _now_and_then(_cut_link, 8.0)),

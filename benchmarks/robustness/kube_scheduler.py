@@ -24,8 +24,8 @@ from carico.errors import CaricoError, KubeError
 Steps = Generator[simpy.Event, Any, None]
 _BACKOFF_S = 1.0
 _LEFTOVER_S = 300.0
-_LONGEST_BIND_S = 600.0
-"""How long kube-scheduler waits for a pod's volumes."""
+_LONGEST_BIND_S = 1200.0
+"""How long a pod may wait to be bound: twice as long as kube-scheduler waits for volumes by default."""
 _LONGEST_CALL_S = 60.0
 """After this time the API server gives up a request."""
 

@@ -6,7 +6,7 @@ The node with the most room takes the pod. If no node has room, the answer may b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -219,8 +219,15 @@ class DemandScheduler:
         if node is not None:
             self._look(node, now)
 
-    def tick(self, now: float) -> list[Outlier]:
+    def tick(self, now: float, shown: Container[str] = ()) -> list[Outlier]:
         """End overdue reservations, and forget nodes that have long been silent; to be called once a second.
+
+        Parameters
+        ----------
+        now : float
+        shown : container of str, optional
+            The UIDs of the pods that the API shows at the moment. Their reservations are never overdue: bindings may
+            take long, and kube-scheduler asks again if one has failed.
 
         Returns
         -------
@@ -229,7 +236,11 @@ class DemandScheduler:
         """
         new_outliers: list[Outlier] = []
         while self._due and next(iter(self._due.values())) <= now:
-            node = self._end(next(iter(self._due)))
+            uid = next(iter(self._due))
+            if uid in shown:
+                del self._due[uid]
+                continue
+            node = self._end(uid)
             if node is not None:
                 self._look(node, now)
         elapsed_s = now - self._remembered_at

@@ -189,7 +189,7 @@ class DemandExtender(Readiness):
             for uid in self._unseen.gone(now):
                 self._scheduler.pod_gone(uid, now)
             new: list[Outlier] = []
-            self._notice(lambda: new.extend(self._scheduler.tick(now)))
+            self._notice(lambda: new.extend(self._scheduler.tick(now, self._pods if self._followed else ())))
             self._metrics.outliers.set(len(self._scheduler.outliers.present))
             self._metrics.count_nodes(self._scheduler.node_counts(now))
         for outlier in new:

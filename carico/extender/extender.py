@@ -228,7 +228,7 @@ class Extender(Readiness):
             now = self._clock.now()
             for uid in self._unseen.gone(now):
                 self._scheduler.pod_deleted(uid, now)
-            self._scheduler.tick(now)
+            self._scheduler.tick(now, self._shown if self._followed else ())
             self._count()
             self._metrics.count_nodes(self._scheduler.node_counts(now))
 

@@ -14,8 +14,9 @@ pass in what agents report, what the API shows, and the time.
   then nothing counts the pod until the next one. With `until_counted`, a running pod is released when the last report
   counts it, or leaves it out (`uncounted`). Being counted is not enough: Pod-Capacity is measured, and a pod that waits
   for its image uses nothing.
-- *The API shows nothing* of a reserved pod for `reservation_timeout_s`: released; if the pod is bound after all, it is
-  reserved anew.
+- *The API does not show* a reserved pod for `reservation_timeout_s`: released; if the pod is bound after all, it is
+  reserved anew. A pod that the API shows, but not as bound, keeps its place: bindings may take long, and kube-scheduler
+  asks again if one has failed.
 - *A node does not report* for `stale_after_s`: it is refused; its reservations stay. After ten minutes it is forgotten,
   because nothing else shows that a node has left.
 - *A node has room again while pods wait*: `wake_up` says when that is worth a change in the API, which makes
@@ -24,7 +25,7 @@ pass in what agents report, what the API shows, and the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from carico.errors import NotReady
 from carico.scheduling.decision import Decision, NodeVerdict
@@ -139,7 +140,6 @@ class Scheduler:
         bound = self._bound.get(uid)
         if bound is not None:
             raise NotReady(f"the pod {uid} is bound to {bound} already: wait until the watch on pods shows it")
-        self._release_overdue(now)
         self._release(uid, "asked again", now)
         self._waiting.pop(uid, None)
         decision = self._plugin.filter(nodes, now)
@@ -220,13 +220,14 @@ class Scheduler:
         """Take in that a pod is gone."""
         self._over(uid, "deleted", now)
 
-    def tick(self, now: float) -> None:
+    def tick(self, now: float, shown: Container[str] = ()) -> None:
         """Release overdue reservations, and forget nodes and refused pods that have not been heard of for a long time.
 
-        A node that comes back counts as new. kube-scheduler tries a pod again after five minutes at the latest, but a
-        pod that ended before kube-scheduler asked for it gets no further watch event.
+        Reservations of the pods in `shown`, by UID, which the API shows at the moment, are never overdue. A node that
+        comes back counts as new. kube-scheduler tries a pod again after five minutes at the latest, but a pod that
+        ended before kube-scheduler asked for it gets no further watch event.
         """
-        self._release_overdue(now)
+        self._release_overdue(now, shown)
         while self._waiting and next(iter(self._waiting.values())) < now - FORGOTTEN_AFTER_S:
             del self._waiting[next(iter(self._waiting))]
         for node in self._plugin.silent(now, FORGOTTEN_AFTER_S):
@@ -262,12 +263,15 @@ class Scheduler:
         self._bound.pop(uid, None)
         self._waiting.pop(uid, None)
 
-    def _release_overdue(self, now: float) -> None:
+    def _release_overdue(self, now: float, shown: Container[str]) -> None:
         while self._due:
             uid, due = next(iter(self._due.items()))
             if due > now:
                 return
-            self._release(uid, "timeout", now)
+            if uid in shown:
+                del self._due[uid]
+            else:
+                self._release(uid, "timeout", now)
 
     def _release(self, uid: str, reason: str, now: float) -> None:
         self._due.pop(uid, None)

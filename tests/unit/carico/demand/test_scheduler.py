@@ -350,6 +350,18 @@ def test_a_reservation_that_is_never_bound_ends(scheduler, report):
     assert scheduler.loads.in_flight_count == 1, "it is bound after all"
 
 
+def test_a_reservation_of_a_pod_that_the_api_shows_does_not_end_by_the_clock(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    for uid in ("shown", "other"):
+        assert scheduler.filter(uid, Kind("pi"), ["a"], 0.0).node == "a"
+    for now in (RESERVATION_TIMEOUT_S, 2 * RESERVATION_TIMEOUT_S):
+        scheduler.tick(now, shown={"shown"})
+        assert scheduler.loads.in_flight_to("a") == {"shown"}
+    scheduler.report(report("b"), 2 * RESERVATION_TIMEOUT_S)
+    assert scheduler.filter("shown", Kind("pi"), ["b"], 2 * RESERVATION_TIMEOUT_S).node == "b", "it is asked for again"
+    assert scheduler.loads.in_flight_count == 1
+
+
 def test_pods_that_run_already_are_not_on_their_way_after_a_restart(scheduler, report):
     for number in range(20):
         scheduler.pod_changed(f"system-{number}", "system", "a", ended=False, now=0.0, running=True)

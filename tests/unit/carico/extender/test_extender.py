@@ -143,6 +143,21 @@ class TestReservation:
         assert placed.reserved("a") == 0
         assert placed.metric("carico_extender_released_total", reason="deleted") == 1
 
+    def test_does_not_end_by_the_clock_while_the_watch_shows_the_pod(self, placed):
+        placed.extender.pod_changed("u1", "", pending=True)
+        placed.clock.advance(120)
+        placed.extender.tick()
+        assert placed.reserved("a") == 1
+        placed.extender.pod_deleted("u1")
+        assert placed.reserved("a") == 0
+
+    def test_ends_by_the_clock_while_the_watch_is_broken(self, placed):
+        placed.extender.pod_changed("u1", "", pending=True)
+        placed.extender.pods_followed(False)
+        placed.clock.advance(120)
+        placed.extender.tick()
+        assert placed.reserved("a") == 0
+
     def test_ends_when_nothing_is_heard_of_it(self, placed):
         placed.clock.advance(59.9)
         placed.extender.tick()

@@ -17,8 +17,9 @@ nodes = st.sampled_from(NODES)
 class Cluster(RuleBasedStateMachine):
     """kube-scheduler, its pods and an extender; beside them the simplest model of what must be reserved.
 
-    `bound` is what the API knows of pods that are on their way, `asked` what was decided on and not bound yet, with the
-    time of the decision. Watch events come at once, may come twice, and may be of pods nobody asked for.
+    `shown` are the pods that the watch has shown, `bound` is what the API knows of pods that are on their way, `asked`
+    what was decided on and not bound yet, with the time of the decision. Watch events come at once, may come twice, and
+    may be of pods nobody asked for.
     """
 
     pods = Bundle("pods")
@@ -29,13 +30,14 @@ class Cluster(RuleBasedStateMachine):
         self.capacity = {}
         self.bound = {}
         self.asked = {}
+        self.shown = set()
         self.created = 0
 
     @rule(target=pods)
     def create(self):
         self.created += 1
         uid = f"uid-{self.created}"
-        self.harness.extender.pod_changed(uid, "", pending=True)
+        self.changed(uid, "")
         return uid
 
     @rule(node=nodes, capacity=st.floats(0, 4))
@@ -68,13 +70,13 @@ class Cluster(RuleBasedStateMachine):
         if pod in self.asked:
             self.bound[pod], _ = self.asked.pop(pod)
         if pod in self.bound:
-            self.harness.extender.pod_changed(pod, self.bound[pod], pending=True)
+            self.changed(pod, self.bound[pod])
 
     @rule(pod=pods, node=nodes)
     def bound_by_somebody_else(self, pod, node):
         self.asked.pop(pod, None)
         self.bound[pod] = node
-        self.harness.extender.pod_changed(pod, node, pending=True)
+        self.changed(pod, node)
 
     @rule(pod=pods)
     def binding_fails_and_is_tried_again(self, pod):
@@ -83,11 +85,12 @@ class Cluster(RuleBasedStateMachine):
     @rule(pod=pods, node=nodes)
     def runs(self, pod, node):
         self.gone(pod)
-        self.harness.extender.pod_changed(pod, node, pending=False)
+        self.changed(pod, node, pending=False)
 
     @rule(pod=st.one_of(pods, st.just("uid-unknown")))
     def deleted(self, pod):
         self.gone(pod)
+        self.shown.discard(pod)
         self.harness.extender.pod_deleted(pod)
 
     @rule(seconds=st.sampled_from([1, 20, 59, 60, 61]))
@@ -101,8 +104,9 @@ class Cluster(RuleBasedStateMachine):
         """What was not bound is not known to the next process, and kube-scheduler will ask for it again."""
         self.harness = Harness(stale_after_s=10_000, listed=False)
         self.asked.clear()
+        self.shown.clear()
         for pod, node in self.bound.items():
-            self.harness.extender.pod_changed(pod, node, pending=True)
+            self.changed(pod, node)
         self.harness.extender.pods_listed(True)
         for node, capacity in self.capacity.items():
             self.harness.report(**{node: capacity})
@@ -124,9 +128,14 @@ class Cluster(RuleBasedStateMachine):
         self.bound.pop(pod, None)
         self.asked.pop(pod, None)
 
+    def changed(self, pod, node, pending=True):
+        self.shown.add(pod)
+        self.harness.extender.pod_changed(pod, node, pending=pending)
+
     def expire(self):
+        """A clock ends only the reservations of pods that the watch does not show: bindings may take long."""
         now = self.harness.clock.now()
-        self.asked = {pod: (node, at) for pod, (node, at) in self.asked.items() if now < at + 60}
+        self.asked = {pod: (node, at) for pod, (node, at) in self.asked.items() if pod in self.shown or now < at + 60}
 
 
 TestCluster = Cluster.TestCase
