@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from testbed.comparison import LEAST
 from testbed.comparison.conditions import Condition
 from testbed.comparison.measured import Measured
 from testbed.comparison.runs import Compared, Pairing, among_schedulers, compared, paired
@@ -107,8 +108,8 @@ def _judged(pairing: Pairing, conditions: Iterable[Condition], problems: list[st
         if not found and pairing.pairs:
             problems.append(f"nothing has {one.figure} ({one.text}) {where}")
         open_ones += [(one, each) for each in found]
-    if few := sorted({each.title for _, each in open_ones if not each.difference.enough}):
-        problems += [f"{title}: too few repetitions to judge anything" for title in few]
+    few = {each.title: each.difference.n for _, each in open_ones if not each.difference.enough}
+    problems += [_too_few(title, *few[title], by_baseline=by_baseline) for title in sorted(few)]
     adjusted = holm([_p_value(*each) for each in open_ones])
     return Gate(
         [
@@ -120,6 +121,19 @@ def _judged(pairing: Pairing, conditions: Iterable[Condition], problems: list[st
         pairing.only_candidate,
         by_baseline,
     )
+
+
+def _too_few(title: str, reference: int, candidate: int, *, by_baseline: bool) -> str:
+    if by_baseline:
+        seen = f"the number of repetitions is {reference} in the baseline and {candidate} in this run"
+    else:
+        seen = f"the number of repetitions is {min(reference, candidate)}"
+    remedies = []
+    if candidate < LEAST or not by_baseline:
+        remedies.append("measure again with --carico-repetitions=5, or repetitions=5 where the test sets the number")
+    if reference < LEAST and by_baseline:
+        remedies.append("make the baseline anew with --carico-repetitions=5 --carico-save-baseline")
+    return f"{title}: {seen}, a gate needs {LEAST}: {'; '.join(remedies)}"
 
 
 def _bound(one: Condition, found: Compared) -> float:

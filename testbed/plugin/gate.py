@@ -17,8 +17,10 @@ from testbed.comparison.conditions import conditions
 from testbed.errors import TestbedError
 from testbed.plugin.marked import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
+from testbed.plugin.repetitions import too_few_in_baseline
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import EXTERNAL
+from testbed.report.numbers import wrapped
 from testbed.requirements import Problem
 
 if TYPE_CHECKING:
@@ -192,6 +194,8 @@ def save_baseline(state: State, *, passed: bool) -> None:
     write_baseline(file, made)
     state.messages.append(f"baseline: {file} ({told})")
     state.messages += [f"  {one.title}" for one in found]
+    for said in too_few_in_baseline(made.measured, file):
+        state.messages += wrapped(f"WARNING: {said}", indent="")
     least = noisiest_of_baseline(made.measured, conditions(state.options.fail_on or USUAL))
     state.messages += power_note(least, "with other seeds, a gate by this baseline finds")
 

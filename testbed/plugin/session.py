@@ -19,6 +19,7 @@ from testbed.plugin.report import write_report
 from testbed.plugin.selection import asks_for_all
 from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.state import STATE, State, provider_of
+from testbed.report.numbers import wrapped
 
 if TYPE_CHECKING:
     from testbed.experiment.provider import ClusterProvider
@@ -53,11 +54,15 @@ def pytest_report_header(config: pytest.Config) -> list[str] | None:
 
 
 def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str] | None:
-    """Describe the session if tests are asked for by name; else report killed runs if a quiet session has no header."""
+    """Describe the session if tests are asked for by name; else report killed runs if a quiet session has no header.
+
+    Warnings are shown here, where the tests are known and a quiet session shows them, too.
+    """
     state = config.stash[STATE]
     if not any(map(is_cluster, items)):
         return None
-    return lines_on_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
+    lines = lines_on_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
+    return [*lines, *(line for said in state.warnings for line in wrapped(f"carico: {said}", indent=""))]
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -9,12 +9,12 @@ from contextlib import suppress
 import pytest
 
 from pytest_carico import hidden
-from testbed.comparison import too_few
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
 from testbed.plugin.gate import gate_problems, other_machine_notices
 from testbed.plugin.marked import wrong_keys, wrong_markers
 from testbed.plugin.markers import concerns_the_testbed, is_cluster
+from testbed.plugin.repetitions import repetitions_told
 from testbed.plugin.report import report_problems
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import SIMULATED
@@ -42,7 +42,10 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     if config.option.collectonly:
         return found
     if cluster and not wrong and missing_packages() is None:
-        found += gate_problems(items, state.options)
+        unjudgeable = gate_problems(items, state.options)
+        if provider is not None and not unjudgeable:
+            unjudgeable, state.warnings = repetitions_told(items, state.options, state.extensions)
+        found += unjudgeable
     if cluster and missing_packages() is None:
         found += output_problems(state.options.json, state.root) + report_problems(state.options)
     if missing and state.options.missing == "skip":
@@ -60,8 +63,6 @@ def session_header(config: pytest.Config) -> list[str]:
             version = provider_of(config).kubernetes_version()
     kubernetes = "" if version is None else f" Kubernetes={version}"
     lines = [f"carico: {state.options}{kubernetes}"]
-    if few := too_few(state.options.repetitions):
-        lines.append(f"carico: comparisons will be {few} repetitions")
     if missing_packages() is None:
         lines += [f"carico: {said}" for said in other_machine_notices(config)]
     return [*lines, *lines_on_earlier_runs(state)]

@@ -67,6 +67,8 @@ class State:
     """What is wrong with the markers of tests that are not run."""
     for_other_providers: dict[str, int] = field(default_factory=dict)
     """Number of cluster tests for other providers, by provider."""
+    warnings: list[str] = field(default_factory=list)
+    """What the tests that were collected will not be able to judge."""
     messages: list[str] = field(default_factory=list)
     """The provider's messages about its cluster."""
     extensions: Extensions = field(default_factory=Extensions)

@@ -90,7 +90,8 @@ def failures(gate: Gate) -> list[str]:
 
 def gate_notes(gate: Gate) -> list[str]:
     """Return what a gate could not decide, and from which change on it would have found one."""
-    open_ones = [one for one in gate.judgements if one.outcome == "inconclusive"]
+    # Of figures with too few repetitions the gate's problems tell.
+    open_ones = [one for one in gate.judgements if one.outcome == "inconclusive" and one.found.difference.enough]
     notes = [f"inconclusive: {_where(one)} {_how_changed(one)}" for one in open_ones[:TOLD]]
     if (more := len(open_ones) - TOLD) > 0:
         notes.append(f"inconclusive: and {more} more")

@@ -3,9 +3,29 @@
 from __future__ import annotations
 
 import math
+import textwrap
 
 WIDTH = 80
 """Columns of all text."""
+
+
+def wrapped(sentence: str, indent: str = "  ") -> list[str]:
+    """Return a sentence as lines; options and names stay whole, so that they can be copied.
+
+    Parameters
+    ----------
+    sentence : str
+    indent : str
+        Before the first line; further lines have two blanks more.
+    """
+    return textwrap.wrap(
+        sentence,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=f"{indent}  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def counted(number: int, noun: str) -> str:

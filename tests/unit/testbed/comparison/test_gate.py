@@ -8,10 +8,10 @@ import pytest
 
 from testbed.comparison.baseline import BASELINE_SCHEMA_VERSION, Baseline, MadeBy, read_baseline, write_baseline
 from testbed.comparison.conditions import condition, conditions
-from testbed.comparison.gate import judge
+from testbed.comparison.gate import judge, judge_schedulers
 from testbed.comparison.measured import Measured, Series
 from testbed.errors import ResultsError, UsageError
-from testbed.report.comparison import failures, gate_line
+from testbed.report.comparison import failures, gate_line, gate_notes
 
 SEEDS = list(range(5))
 TIMES = [100.0, 104.0, 97.0, 101.0, 99.0]
@@ -112,13 +112,32 @@ class TestNothingPassesUnmeasured:
             ([], "pi-2000 · carico is in the baseline, but was not measured"),
             ([run((PCT, TIMES), scheduler="other")], "pi-2000 · carico is in the baseline, but was not measured"),
             ([run((PCT, TIMES), steal=1)], "is incomparable with the baseline: other settings: steal (none, 1)"),
-            ([run((PCT, TIMES[:2]), seeds=[0, 1])], "too few repetitions to judge anything"),
+            (
+                [run((PCT, TIMES[:2]), seeds=[0, 1])],
+                "pi-2000 · carico: the number of repetitions is 5 in the baseline and 2 in this run, a gate needs 3: "
+                "measure again with --carico-repetitions=5, or repetitions=5 where the test sets the number",
+            ),
         ],
     )
     def test_by_the_run(self, candidate, message):
         found = gate([run((PCT, TIMES))], candidate, self.GATE)
         assert not found.passed
         assert any(message in sentence for sentence in failures(found))
+
+    def test_by_a_baseline_of_too_few_repetitions(self):
+        found = gate([run((PCT, TIMES[:2]), seeds=[0, 1])], [run((PCT, TIMES))], self.GATE)
+        assert failures(found) == [
+            "pi-2000 · carico: the number of repetitions is 2 in the baseline and 5 in this run, a gate needs 3: make "
+            "the baseline anew with --carico-repetitions=5 --carico-save-baseline"
+        ]
+        assert gate_notes(found) == [], "the sentence has said it"
+
+    def test_by_one_repetition_of_each_scheduler(self):
+        both = [run((PCT, TIMES[:1]), seeds=[0], scheduler=name) for name in ("carico", "other")]
+        assert failures(judge_schedulers(both, None, conditions([self.GATE]))) == [
+            "pi-2000 · other: the number of repetitions is 1, a gate needs 3: measure again with "
+            "--carico-repetitions=5, or repetitions=5 where the test sets the number"
+        ]
 
     def test_by_the_baseline(self):
         assert failures(gate([], [run((PCT, TIMES))], self.GATE)) == [

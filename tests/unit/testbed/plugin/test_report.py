@@ -69,10 +69,11 @@ def test_the_summary_of_a_job_begins_with_the_gate(session, pytester, tests, mon
     title, _, gate, *_ = (pytester.path / "summary.md").read_text().splitlines()
     assert title.startswith("### carico-testbed: ")
     assert re.fullmatch(r"\*\*gate: passed \(\d ok.*\)\*\*", gate)
+    pytester.makepyfile(test_them=TESTS.replace('500m"]', '500m"], repetitions=3'))
     session("-m", "cluster", "--carico-repetitions=2", "--carico-baseline=base.json")
     summary = (pytester.path / "summary.md").read_text()
     assert "**gate: FAILED (" in summary
-    assert "carico: too few repetitions to judge anything" in summary
+    assert "carico: the number of repetitions is 3 in the baseline and 2 in this run, a gate needs 3: " in summary
 
 
 def test_verdicts_are_in_the_summary_of_a_job_once(session, pytester, tests, monkeypatch):
