@@ -1,27 +1,22 @@
 """Whether a session's repetitions are enough to judge by, as far as that is known before anything runs.
 
-Known are the number of repetitions in a test's marker, else the session's, and those of a baseline. What a test without
-a marker measures, only the test itself knows: it is taken to use the session's number.
+A test without a marker is taken to use the session's number.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from testbed.comparison import LEAST
-from testbed.plugin.marked import experiment_of
 from testbed.plugin.options import Options
+from testbed.plugin.planned import Planned
 from testbed.report.numbers import counted
 from testbed.requirements import Problem
 
 if TYPE_CHECKING:
     from testbed.comparison.measured import Measured
-    from testbed.experiment.extensions import Extensions
 
 ENOUGH = 5
 """The number of repetitions that messages recommend."""
@@ -29,36 +24,12 @@ NAMED = 3
 """The most tests or experiments that a message names."""
 
 
-@dataclass(frozen=True)
-class Planned:
-    """What a test will measure under one scheduler."""
-
-    test: str
-    scenario: str
-    """Empty, as is the scheduler, if only the test itself knows."""
-    scheduler: str
-    repetitions: int
-    by_marker: bool
-    """Whether the marker sets the number."""
-    gated: bool
-    """Whether the test has a gate of its own."""
-
-
 Pair = tuple[Planned, "Measured | None"]
 """What will be measured, with what a baseline has of it."""
 
 
-def repetitions_told(
-    items: Iterable[pytest.Item], options: Options, extensions: Extensions
-) -> tuple[list[Problem], list[str]]:
+def repetitions_told(plans: Sequence[Planned], options: Options) -> tuple[list[Problem], list[str]]:
     """Return why a gate could judge nothing, and else warnings of what cannot be judged.
-
-    Parameters
-    ----------
-    items : iterable of pytest.Item
-        Tests whose markers are valid.
-    options : Options
-    extensions : Extensions
 
     Raises
     ------
@@ -67,7 +38,6 @@ def repetitions_told(
     """
     from testbed.comparison.baseline import read_baseline
 
-    plans = planned(items, options, extensions)
     file = options.judged_by
     baseline = None if file is None else read_baseline(file).measured
     gates = []
@@ -90,22 +60,6 @@ def repetitions_told(
     said = _sentences(_pairs(plans, None), "a comparison", options, name_tests)
     what = "some comparisons" if name_tests else "comparisons"
     return [], [f"{what} will be inconclusive: {one}" for one in said]
-
-
-def planned(items: Iterable[pytest.Item], options: Options, extensions: Extensions) -> list[Planned]:
-    """Return what the tests will measure, as far as it is known."""
-    found: list[Planned] = []
-    for item in items:
-        fixtures, asked = getattr(item, "fixturenames", ()), experiment_of(item)
-        test = item.nodeid.partition("[")[0]
-        if asked is not None and "carico_results" in fixtures:
-            default = options.gate_repetitions if asked.fail_on else options.repetitions
-            number, scenario = asked.repetitions or default, extensions.scenario(asked.scenario).name
-            by_marker, gated = asked.repetitions is not None, bool(asked.fail_on)
-            found += [Planned(test, scenario, one, number, by_marker, gated) for one in asked.schedulers]
-        elif "carico_experiment" in fixtures:
-            found.append(Planned(test, "", "", options.repetitions, by_marker=False, gated=False))
-    return found
 
 
 def too_few_in_baseline(measured: Iterable[Measured], file: Path) -> list[str]:

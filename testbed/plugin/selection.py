@@ -84,6 +84,11 @@ def names_a_part(config: pytest.Config) -> bool:
     return bool(config.getoption("lf", False)) or any("::" in str(argument) for argument in config.args)
 
 
+def names_files(config: pytest.Config) -> bool:
+    """Whether the command line names files or folders."""
+    return config.args_source is pytest.Config.ArgsSource.ARGS
+
+
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
     """Whether the command line names a test or its file, or --lf selects it."""
     name = item.nodeid.partition("::")[2]
@@ -96,7 +101,7 @@ def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
 
 def _arguments(config: pytest.Config) -> Iterable[tuple[Path, str]]:
     """Yield the files and folders of the command line, each with the name of a test or an empty string."""
-    if config.args_source is not pytest.Config.ArgsSource.ARGS:
+    if not names_files(config):
         return
     for argument in config.args:
         path, _, name = argument.partition("::")

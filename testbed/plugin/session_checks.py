@@ -14,8 +14,10 @@ from testbed.experiment.preflight import listed, missing_prerequisites, output_p
 from testbed.plugin.gate import gate_problems, other_machine_notices
 from testbed.plugin.marked import wrong_keys, wrong_markers
 from testbed.plugin.markers import concerns_the_testbed, is_cluster
+from testbed.plugin.planned import planned, reference_problems
 from testbed.plugin.repetitions import repetitions_told
 from testbed.plugin.report import report_problems
+from testbed.plugin.selection import names_files
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import SIMULATED
 from testbed.requirements import Problem, missing_packages
@@ -43,8 +45,13 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
         return found
     if cluster and not wrong and missing_packages() is None:
         unjudgeable = gate_problems(items, state.options)
-        if provider is not None and not unjudgeable:
-            unjudgeable, state.warnings = repetitions_told(items, state.options, state.extensions)
+        if provider is not None:
+            plans = planned(items, state.options, state.extensions)
+            # The ini file's reference is for all tests, not only for those that were chosen.
+            only_here = config.getoption("carico_reference") is not None or not (state.is_part or names_files(config))
+            found += reference_problems(plans, state.options, state.extensions, only_here=only_here)
+            if not unjudgeable:
+                unjudgeable, state.warnings = repetitions_told(plans, state.options)
         found += unjudgeable
     if cluster and missing_packages() is None:
         found += output_problems(state.options.json, state.root) + report_problems(state.options)

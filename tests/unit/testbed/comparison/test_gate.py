@@ -139,6 +139,14 @@ class TestNothingPassesUnmeasured:
             "--carico-repetitions=5, or repetitions=5 where the test sets the number"
         ]
 
+    def test_by_a_reference_that_was_not_run(self):
+        both = [run((PCT, TIMES), scheduler=name) for name in ("carico", "other")]
+        assert failures(judge_schedulers(both, "carco", conditions([self.GATE]))) == [
+            f"pi-2000 · {name} cannot be judged: the reference carco was not run there, did you mean 'carico'?; those "
+            f"that were: carico, other"
+            for name in ("carico", "other")
+        ]
+
     def test_by_the_baseline(self):
         assert failures(gate([], [run((PCT, TIMES))], self.GATE)) == [
             "nothing was compared: the baseline and this run have no scenario and scheduler in common"

@@ -319,10 +319,32 @@ def pytest_carico_provider(config):
             ["gate: passed (1 ok)*"]
         )
 
-    def test_a_reference_that_was_not_run_judges_nothing(self, session):
-        result = session(*THREE, self.GATE, "--carico-reference=kube-scheduler")
-        assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["*carico cannot be judged: the reference kube-scheduler was not run there"])
+    @pytest.mark.parametrize("gate", [[], [GATE]])
+    def test_a_reference_that_no_test_runs_runs_nothing(self, session, pytester, gate):
+        result = session(*THREE, *gate, "--carico-reference=carico:hold_off=1")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(
+            [
+                "ERROR: carico: --carico-reference carico:hold_off=1: no selected test runs this scheduler, did you "
+                "mean 'carico:hold_off_s=1'? Known: carico:hold_off_s=1, carico"
+            ]
+        )
+        assert not list(pytester.path.glob(".carico/runs/*"))
+
+    def test_a_test_without_a_marker_may_run_the_reference(self, session, tests):
+        result = session(*THREE, "--carico-reference=kube-scheduler")
+        assert result.ret == pytest.ExitCode.OK
+        result = session(*THREE, "--carico-reference=carco")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["*--carico-reference: no scheduler is named 'carco', did you mean 'carico'?*"])
+
+    def test_a_reference_of_the_ini_file_need_not_be_run_by_a_part_of_the_tests(self, session, pytester):
+        pytester.makepyfile(test_other=self.TWO.format(marker="").replace("hold_off_s=1", "hold_off_s=2"))
+        pytester.makeini("[pytest]\ncarico_reference = carico:hold_off_s=1\n")
+        for arguments in (["test_other.py"], ["test_two.py"], []):
+            assert session(*THREE, *arguments).ret == pytest.ExitCode.OK
+        pytester.makeini("[pytest]\ncarico_reference = carco\n")
+        assert session(*THREE, "test_other.py").ret == pytest.ExitCode.USAGE_ERROR
 
     def test_a_marker_is_judged_by_its_first_scheduler(self, session, pytester):
         pytester.makeconftest(self.SLOW_ONE)
