@@ -30,11 +30,12 @@ def select(config: pytest.Config, state: State, items: list[pytest.Item], before
     items[:], left_out = split(config, state.options, items)
     state.left_out = len(left_out)
     items[:], for_others = of_this_provider(items, lambda: provider_name(config))
-    state.for_other_providers = count_providers(for_others)
     state.marker_problems = wrong_keys([*left_out, *for_others])
     naming = [item for item in [*items, *for_others] if is_cluster(item) and providers_of(item)]
     if state.provider is not None:  # else none names a provider, or the session's could not be made
         state.marker_problems += wrong_providers(naming, state.provider.name)
+    if not state.marker_problems:  # else nothing is run, and no command that would run the others is worth telling
+        state.for_other_providers = count_providers(for_others)
     state.order = {item.nodeid: place for place, item in enumerate(items)}
     if left_out or for_others:
         config.hook.pytest_deselected(items=[*left_out, *for_others])

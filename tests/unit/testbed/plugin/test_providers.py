@@ -159,6 +159,7 @@ def test_a_provider_that_does_not_exist_is_never_a_reason_to_pass(session, pytes
     result.stderr.fnmatch_lines(
         ["*test_one: marker carico: no provider is named 'knid', did you mean 'kind'?; known: simulated, kind, *"]
     )
+    result.stdout.no_fnmatch_line("*--carico-provider=knid*")
 
 
 def test_the_cluster_is_closed_after_the_last_test(real, pytester):
