@@ -18,6 +18,7 @@ from testbed.errors import TestbedError
 from testbed.plugin.marked import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
 from testbed.plugin.repetitions import too_few_in_baseline
+from testbed.plugin.selection import leaves_out_files
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import EXTERNAL
 from testbed.report.numbers import wrapped
@@ -119,8 +120,8 @@ def _gate_of_test(asked: MarkedExperiment, results: Mapping[str, Sequence[Any]],
 def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport]:
     """Judge what the session measured, and return a failed report for everything that is worse than allowed.
 
-    If only a part of the tests was chosen, what the baseline has besides is not missed. A session without cluster tests
-    is not judged.
+    If only a part of the tests was chosen, by files too, what the baseline has besides is not missed. A session without
+    cluster tests is not judged.
     """
     options = state.options
     if state.ended not in (None, "complete") or not state.outcomes.in_order(state.order):
@@ -141,8 +142,13 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
         if options.only_new:
             new = lacking(baseline, ours)
             ours = [one for one in ours if one not in new]
-        gate = judge(baseline.measured, ours, wanted, complete=not state.is_part)
+        made_by = [one.command for one in (baseline.made_by, *baseline.added_by)]
+        is_part = state.is_part or leaves_out_files(config, made_by)
+        gate = judge(baseline.measured, ours, wanted, complete=not is_part)
         state.messages += [gate_line(gate), *gate_notes(gate)]
+        if is_part and gate.not_measured:
+            of_all = f"{len(gate.not_measured)} of {len(baseline.measured)} entries of the baseline"
+            state.messages.append(f"not asked for, as only a part of the tests was chosen: {of_all}")
         state.messages += other_machine_notices(config)
     state.gate = gate
     sentences = failures(gate)

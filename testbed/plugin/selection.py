@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import pytest
@@ -88,6 +88,35 @@ def names_a_part(config: pytest.Config) -> bool:
 def names_files(config: pytest.Config) -> bool:
     """Whether the command line names files or folders."""
     return config.args_source is pytest.Config.ArgsSource.ARGS
+
+
+def leaves_out_files(config: pytest.Config, commands: Iterable[Sequence[str]]) -> bool:
+    """Whether the files and folders of the command line leave out some of those that earlier commands collected.
+
+    A command that names none has collected everything. What is gone since was not left out by anybody's choice.
+
+    Parameters
+    ----------
+    config : pytest.Config
+    commands : iterable of sequence of str
+        Command lines, beginning with `pytest`: those that made a baseline.
+    """
+    if not names_files(config):
+        return False
+    ours = [path for path, _ in _arguments(config)]
+    theirs = [path for command in commands for path in _collected_by(config, command)]
+    return not all(any(path.is_relative_to(one) for one in ours) for path in theirs)
+
+
+def _collected_by(config: pytest.Config, command: Sequence[str]) -> list[Path]:
+    try:
+        # An option's value must not count as a file.
+        named: list[str] = config._parser.parse_known_args(list(command[1:])).file_or_dir
+    except pytest.UsageError:
+        return []  # of an earlier version's options nothing is known
+    folder = config.invocation_params.dir if named else config.rootpath
+    written = named or config.getini("testpaths") or ["."]
+    return [path for one in written if (path := (folder / one.partition("::")[0]).resolve()).exists()]
 
 
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:

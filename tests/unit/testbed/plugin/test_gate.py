@@ -2,6 +2,7 @@
 
 import json
 from fnmatch import fnmatch
+from textwrap import dedent
 from xml.etree import ElementTree
 
 import pytest
@@ -180,6 +181,54 @@ class TestNothingIsGreenUnmeasured:
         result = session(*THREE, "-k", "more", f"--carico-baseline={baseline}")
         assert result.ret == pytest.ExitCode.OK
         result.stdout.fnmatch_lines(["gate: passed (3 ok; not measured, but in the baseline: 1)"])
+
+    class TestOfFiles:
+        ONE = """
+            import pytest
+
+            @pytest.mark.cluster
+            @pytest.mark.carico("{scenario}", "carico")
+            def test_it(carico_results): pass
+        """
+        PASSED = (
+            "gate: passed (3 ok; not measured, but in the baseline: 1)",
+            "not asked for, as only a part of the tests was chosen: 1 of 2 entries of the baseline",
+        )
+
+        @pytest.fixture
+        def save(self, session, pytester):
+            """A function that saves a baseline of two files in a folder."""
+            pytester.mkdir("gate")
+            for number, scenario in ((1, "pi-2000"), (2, "sklearn")):
+                (pytester.path / "gate" / f"test_{number}.py").write_text(dedent(self.ONE.format(scenario=scenario)))
+
+            def save(*arguments):
+                assert session(*THREE, "--carico-save-baseline=base.json", *arguments).ret == pytest.ExitCode.OK
+
+            return save
+
+        @pytest.mark.parametrize("made_of", [[], ["gate"], ["gate/test_1.py", "gate/test_2.py"]])
+        def test_a_file_is_a_part(self, session, save, made_of):
+            save(*made_of)
+            result = session(*THREE, "--carico-baseline=base.json", "gate/test_2.py")
+            assert result.ret == pytest.ExitCode.OK
+            result.stdout.fnmatch_lines(self.PASSED)
+
+        @pytest.mark.parametrize(
+            ("made_of", "judged"), [([], ["."]), (["gate"], ["gate"]), (["gate"], ["."]), (["gate"], [])]
+        )
+        def test_what_the_baseline_was_made_of_misses_what_is_gone(self, session, pytester, save, made_of, judged):
+            save(*made_of)
+            (pytester.path / "gate" / "test_1.py").unlink()
+            result = session(*THREE, "--carico-baseline=base.json", *judged)
+            assert result.ret == pytest.ExitCode.TESTS_FAILED
+            result.stdout.fnmatch_lines(["pi-2000 * is in the baseline, but was not measured"])
+
+        def test_a_file_that_is_gone_was_chosen_by_nobody(self, session, pytester, save):
+            save("gate/test_1.py", "gate/test_2.py")
+            (pytester.path / "gate" / "test_1.py").unlink()
+            result = session(*THREE, "--carico-baseline=base.json", "gate/test_2.py")
+            assert result.ret == pytest.ExitCode.TESTS_FAILED
 
     def test_a_shard_is_judged_alone(self, session, pytester, baseline):
         conftest = pytester.path / "conftest.py"
