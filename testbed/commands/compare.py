@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, regist
 from testbed.measurement.own import installed
 from testbed.report.as_json import comparison_as_json
 from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line, gate_notes
-from testbed.report.numbers import WIDTH
+from testbed.report.numbers import wrapped
 from testbed.results.run import SchedulerUsed
 from testbed.results.runs import RunFolder, run_named
 from testbed.results.store import read_results
@@ -78,7 +77,7 @@ def _compare(options: argparse.Namespace) -> int:
     else:
         print("\n".join(comparison_table(pairing, rows)))
         for note in changed_schedulers(_schedulers(options.reference), _schedulers(options.candidate)):
-            print("\n".join(textwrap.wrap(note, WIDTH, subsequent_indent="  ")))
+            print("\n".join(wrapped(note, indent="")))
     if not any(row.compared is not None for row in rows):
         tell(
             "nothing could be compared: the runs have no scenario, scheduler and settings in common with these metrics"
@@ -89,7 +88,7 @@ def _compare(options: argparse.Namespace) -> int:
     if not wants_json(options):
         print(f"\n{gate_line(gate)}")
         for sentence in [*failures(gate), *gate_notes(gate)]:
-            print("\n".join(textwrap.wrap(sentence, WIDTH, initial_indent="  ", subsequent_indent="    ")))
+            print("\n".join(wrapped(sentence)))
     return 0 if gate.passed else 1
 
 

@@ -34,6 +34,8 @@ NAME = "carico gate"
 AA_NAME = "carico A/A check"
 MEASURED: pytest.StashKey[Mapping[str, Sequence[Any]]] = pytest.StashKey()
 """What the fixture `carico_results` gave a test."""
+NOT_PASSED: pytest.StashKey[Sentences] = pytest.StashKey()
+"""Why a test has not passed its own gate."""
 
 
 def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Problem]:
@@ -99,7 +101,8 @@ def judge_test(item: pytest.Item) -> None:
     from testbed.report.comparison import failures
 
     if sentences := failures(_gate_of_test(asked, item.stash[MEASURED], options)):
-        pytest.fail("\n".join(sentences), pytrace=False)
+        item.stash[NOT_PASSED] = Sentences("\n".join(sentences))
+        pytest.fail(item.stash[NOT_PASSED], pytrace=False)
 
 
 def _gate_of_test(asked: MarkedExperiment, results: Mapping[str, Sequence[Any]], options: Options) -> Gate:
@@ -136,7 +139,7 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
     ours = _measured(state, [one.figure for one in wanted])
     if options.judged_by is None:
         gate = judge_schedulers(ours, options.reference, wanted)
-        state.messages += [gate_line(gate), *gate_notes(gate)]
+        notes = []
     else:
         baseline = read_baseline(options.judged_by)
         if options.only_new:
@@ -145,11 +148,11 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
         made_by = [one.command for one in (baseline.made_by, *baseline.added_by)]
         is_part = state.is_part or leaves_out_files(config, made_by)
         gate = judge(baseline.measured, ours, wanted, complete=not is_part)
-        state.messages += [gate_line(gate), *gate_notes(gate)]
+        notes = list(other_machine_notices(config))
         if is_part and gate.not_measured:
             of_all = f"{len(gate.not_measured)} of {len(baseline.measured)} entries of the baseline"
-            state.messages.append(f"not asked for, as only a part of the tests was chosen: {of_all}")
-        state.messages += other_machine_notices(config)
+            notes.insert(0, f"not asked for, as only a part of the tests was chosen: {of_all}")
+    state.messages += [gate_line(gate), *(line for said in gate_notes(gate) for line in wrapped(said)), *notes]
     state.gate = gate
     sentences = failures(gate)
     names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
@@ -203,7 +206,8 @@ def save_baseline(state: State, *, passed: bool) -> None:
     for said in too_few_in_baseline(made.measured, file):
         state.messages += wrapped(f"WARNING: {said}", indent="")
     least = noisiest_of_baseline(made.measured, conditions(state.options.fail_on or USUAL))
-    state.messages += power_note(least, "with other seeds, a gate by this baseline finds")
+    for said in power_note(least, "with other seeds, a gate by this baseline finds"):
+        state.messages += wrapped(said)
 
 
 def _measured(state: State, figures: Sequence[Figure]) -> list[Measured]:
@@ -219,16 +223,23 @@ def failed_report(name: str, sentence: str) -> pytest.TestReport:
         location=(name, None, name),
         keywords={},
         outcome="failed",
-        longrepr=_Sentence(sentence),
+        longrepr=Sentences(sentence),
         when="call",
     )
 
 
-class _Sentence(str):
-    """What a report says; pytest 8 shows it in a line of the short summary only if it finds it as `reprcrash`."""
+class Sentences(str):
+    """What a report says: whole in files such as JUnit's, wrapped on the terminal."""
 
     __slots__ = ()
 
     @property
     def reprcrash(self) -> SimpleNamespace:
+        """What a line of the short summary says: pytest 8 shows it only if it finds it here."""
         return SimpleNamespace(message=str(self))
+
+    def toterminal(self, writer: Any) -> None:
+        """Write the sentences, as pytest asks of what a report holds."""
+        for sentence in self.splitlines():
+            for line in wrapped(sentence, indent=""):
+                writer.line(line)

@@ -12,7 +12,7 @@ import pytest
 from testbed.errors import ResultsError, TestbedError
 from testbed.experiment.preflight import listed
 from testbed.plugin.fixtures import diagnose
-from testbed.plugin.gate import judge_noise, judge_session, judge_test, save_baseline
+from testbed.plugin.gate import NOT_PASSED, judge_noise, judge_session, judge_test, save_baseline
 from testbed.plugin.markers import is_cluster
 from testbed.plugin.outcomes import statement_of
 from testbed.plugin.report import write_report
@@ -156,6 +156,8 @@ def pytest_runtest_makereport(
     if report.failed and call.excinfo is not None:
         if isinstance(call.excinfo.value, ResultsError):
             report.longrepr = str(call.excinfo.value)  # where it was raised would help nobody
+        elif call.when == "call" and NOT_PASSED in item.stash:
+            report.longrepr = item.stash[NOT_PASSED]
         diagnose(item, call.excinfo.value)
     return report
 

@@ -93,7 +93,7 @@ def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: lis
         for one in of_module:
             for line in [f"  {_name(one)}", *paper_table(one.rows)]:
                 reporter.write_line(line)
-    if state.results is not None:
+    if state.results is not None and state.results.repetitions:
         _write_verdicts(reporter, ["", *medians(state.results.repetitions, state.options.reference)])
 
 

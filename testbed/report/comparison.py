@@ -94,7 +94,7 @@ def gate_notes(gate: Gate) -> list[str]:
     open_ones = [one for one in gate.judgements if one.outcome == "inconclusive" and one.found.difference.enough]
     notes = [f"inconclusive: {_where(one)} {_how_changed(one)}" for one in open_ones[:TOLD]]
     if (more := len(open_ones) - TOLD) > 0:
-        notes.append(f"inconclusive: and {more} more")
+        notes.append(f"{counted(more, 'more figure')} {'is' if more == 1 else 'are'} inconclusive")
     return [*notes, *power_note(noisiest(gate), "this gate finds")]
 
 
@@ -116,8 +116,8 @@ def _regression(one: Judgement) -> str:
     unit = METRICS[found.figure.metric].unit
     before, after = (figure(value, unit) for value in (found.reference, found.candidate))
     if found.against:
-        return f"{where} is {after}, and {before} under {found.against} {_how_changed(one)}"
-    return f"{where} went from {before} to {after} {_how_changed(one)}"
+        return f"{where} has a mean of {after}, and of {before} under {found.against} {_how_changed(one)}"
+    return f"{where} went from a mean of {before} to {after} {_how_changed(one)}"
 
 
 def _where(one: Judgement) -> str:

@@ -54,7 +54,7 @@ def test_what_is_worse_than_the_limit_regresses(factor, outcome):
 def test_a_regression_is_one_sentence():
     found = gate(run((PCT, TIMES)), run((PCT, times(1.2))), "pod_completion_time:p99:+10%")
     assert failures(found) == [
-        "pi-2000 · carico: pod_completion_time p99 (pi-2000) went from 100.2 s to 120.2 s "
+        "pi-2000 · carico: pod_completion_time p99 (pi-2000) went from a mean of 100.2 s to 120.2 s "
         "(+20.0 %, n = 5; allowed +10%)"
     ]
     assert gate_line(found) == "gate: FAILED (1 regressed)"
@@ -68,7 +68,7 @@ def test_a_regression_has_its_interval():
     assert 15 < low < effect < high < 25
     more = gate(run((KILLED, [0.0] * 5)), run((KILLED, [3.0, 4.0, 3.0, 5.0, 4.0])), "pod_outcome:oom_killed:+0")
     (sentence,) = failures(more)
-    assert sentence.endswith(" went from 0 pods to 3.8 pods (+3.8 [+2.76, +4.84] pods, n = 5; allowed +0)")
+    assert sentence.endswith(" went from a mean of 0 pods to 3.8 pods (+3.8 [+2.76, +4.84] pods, n = 5; allowed +0)")
 
 
 def test_what_cannot_be_shown_either_way_passes_and_is_said():

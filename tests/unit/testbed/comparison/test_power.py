@@ -1,6 +1,7 @@
 """The power of a gate: what it says that it finds, it finds."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,6 +77,9 @@ def test_what_could_not_be_decided_is_told_figure_by_figure():
     gate = judge(run(draw(rng, 5)), run(draw(rng, 5, 1.03), first_seed=100), CONDITION)
     assert gate.passed
     assert gate_notes(gate)[0].startswith("inconclusive: pi-2000 · carico: pod_completion_time mean (pi-2000) (+")
+    several = replace(gate, judgements=gate.judgements * 7)
+    assert gate_notes(several)[5] == "2 more figures are inconclusive"
+    assert gate_notes(replace(gate, judgements=gate.judgements * 6))[5] == "1 more figure is inconclusive"
 
 
 def test_a_baseline_of_fewer_repetitions_is_compared_seed_by_seed():

@@ -1,11 +1,14 @@
 """The gate of a session: a baseline that is saved and judged by, and nothing that is green unmeasured."""
 
 import json
+import re
 from fnmatch import fnmatch
 from textwrap import dedent
 from xml.etree import ElementTree
 
 import pytest
+
+from tests.kits.printed import printed
 
 TESTS = """
     import pytest
@@ -92,7 +95,8 @@ def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, ba
     result.stdout.fnmatch_lines(
         [
             "*carico gate*",
-            "pi-2000 · * · carico: pod_completion_time p99 (pi-2000) went from * (+20.0 %, n = 3; allowed +10%)",
+            "pi-2000 · 1000 pods · 19 nodes · carico: pod_completion_time p99 (pi-2000) went",
+            "  from a mean of * s to * s (+20.0 %, n = 3; allowed +10%)",
             "gate: FAILED (2 regressed)",
             f"next: carico-testbed compare {baseline} 2*",
             "FAILED carico gate 1 - *",
@@ -113,7 +117,36 @@ def test_junit_has_a_failed_case_for_every_regression(session, pytester, baselin
     failed = {case.get("name"): [one.get("message") for one in case.findall("failure")] for case in cases}
     for name in ("carico gate 1", "carico gate 2"):
         (message,) = failed[name]
-        assert "went from" in message
+        assert re.search(r"went from a mean of \S+ s to \S+ s \(\+20.0 %, n = 3; allowed \+10%\)$", message), "one line"
+
+
+def test_the_sentences_of_a_gate_fit_80_columns(session, pytester, baseline, tests):
+    tests(marker=", fail_on='pod_completion_time:mean:+10%'")
+    pytester.makeconftest(SLOWER)
+    limits = ("--carico-fail-on=pod_completion_time:mean:+20%", "--carico-fail-on=job_completion_time:+5%")
+    result = session(*THREE, *limits, "--carico-seed=2", f"--carico-baseline={baseline}", "--junitxml=junit.xml")
+    shown = printed(result)
+    for words in ("went from a mean of", "this gate finds +", "inconclusive: pi-2000 · "):
+        assert words in shown
+    assert [line for line in result.outlines if len(line) > 80 and str(pytester.path) not in line] == []
+    cases = ElementTree.parse(pytester.path / "junit.xml").findall(".//testcase[@name='test_pods']/failure")
+    assert [one.get("message").count("\n") for one in cases] == [0]
+
+
+def test_experiments_that_all_failed_leave_no_table(session, pytester):
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.cluster
+        def test_one(carico_experiment):
+            carico_experiment.run("pi-2000", "carico", pods=0)
+        """
+    )
+    result = session(*THREE)
+    result.assert_outcomes(failed=1)
+    result.stdout.no_fnmatch_line("*JCT s*")
+    result.stdout.no_fnmatch_line("*Medians over n repetitions*")
 
 
 def test_the_page_of_a_session_shows_the_gate_that_failed(session, pytester, baseline):
@@ -141,7 +174,11 @@ def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests):
     result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%")
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["pi-2000 * mean (pi-2000) went from * (+20.0 %, n = 3; allowed +10%)", "FAILED test_them.py::test_pods - *"]
+        [
+            "pi-2000 · 1000 pods · 19 nodes · carico: pod_completion_time mean (pi-2000) went",
+            "  from a mean of * (+20.0 %, n = 3; allowed +10%)",
+            "FAILED test_them.py::test_pods - *",
+        ]
     )
 
 
@@ -242,7 +279,7 @@ class TestNothingIsGreenUnmeasured:
         pytester.makepyfile(test_them=TESTS.format(marker="").replace("pods=3", "pods=14"))
         result = session(*THREE, f"--carico-baseline={baseline}")
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        result.stdout.fnmatch_lines(["sklearn * is incomparable with the baseline: other settings: jobs"])
+        assert "carico is incomparable with the baseline: other settings: jobs" in printed(result)
 
     def test_tests_that_are_skipped(self, session, pytester, baseline):
         pytester.makepyfile(
@@ -312,8 +349,12 @@ def test_a_marker_with_a_gate_has_its_repetitions(session, pytester, tests):
 
 
 def test_a_baseline_says_what_a_gate_by_it_finds(session, tests):
-    session(*THREE, "--carico-save-baseline=base.json").stdout.re_match_lines(
-        [r"with other seeds, a gate by this baseline finds \+\d+\.\d % or worse in 95 % of sessions, in its noisiest"]
+    result = session(*THREE, "--carico-save-baseline=base.json")
+    result.stdout.re_match_lines(
+        [
+            r"  with other seeds, a gate by this baseline finds \+\d+\.\d % or worse in 95 % of",
+            r"    sessions, in its noisiest figure",
+        ]
     )
 
 
@@ -355,8 +396,9 @@ def pytest_carico_provider(config):
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(
             [
-                "pi-2000 · 1000 pods · 19 nodes · carico:hold_off_s=1: pod_completion_time mean (pi-2000) is * s, "
-                "and * s under carico (+* %, n = 3; allowed +10%)",
+                "pi-2000 · 1000 pods · 19 nodes · carico:hold_off_s=1: pod_completion_time mean",
+                "  (pi-2000) has a mean of * s, and of * s under carico (+*",
+                "  *] %, n = 3; allowed +10%)",
                 "gate: FAILED (1 regressed), *",
                 "next: carico-testbed report 2*",
             ]
@@ -400,7 +442,7 @@ def pytest_carico_provider(config):
         pytester.makepyfile(test_two=self.TWO.format(marker=", fail_on='pod_completion_time:mean:+10%'"))
         assert session(*THREE).ret == pytest.ExitCode.OK
         result = session(*THREE, "--carico-reference=carico")
-        result.stdout.fnmatch_lines(["*carico:hold_off_s=1: * and * under carico *", "FAILED test_two.py::test_both*"])
+        result.stdout.fnmatch_lines(["*has a mean of * s, and of * s under carico *", "FAILED test_two.py::test_both*"])
 
     def test_one_scheduler_alone_has_nothing_to_be_judged_by(self, session, pytester, tests):
         result = session(*THREE, "-k", "more", self.GATE)

@@ -2,6 +2,8 @@
 
 import pytest
 
+from tests.kits.printed import printed
+
 TEST = """
     import pytest
 
@@ -30,15 +32,10 @@ def write(pytester):
     return of
 
 
-def said(result):
-    """What was printed, however it was wrapped."""
-    return " ".join("\n".join([*result.outlines, *result.errlines]).split())
-
-
 def refused(result, pytester, *sentences):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     for sentence in sentences:
-        assert sentence in said(result)
+        assert sentence in printed(result)
     assert not list(pytester.path.glob(".carico/runs/*"))
 
 
@@ -89,14 +86,14 @@ class TestAGateThatCanJudgeNothingRunsNothing:
             "base.json has 1 repetition of pi-2000 · 1000 pods · 19 nodes · carico, a gate needs 3: make it anew with "
             "--carico-repetitions=5 --carico-save-baseline",
         )
-        assert "would be measured" not in said(result)
+        assert "would be measured" not in printed(result)
 
     def test_a_marker_with_enough_repetitions_is_judged(self, session, write, saved):
         write("pods", ", repetitions=3")
         saved()
         result = session("-m", "cluster", "--carico-baseline=base.json")
         assert result.ret == pytest.ExitCode.OK
-        assert "a gate needs" not in said(result)
+        assert "a gate needs" not in printed(result)
 
     @pytest.mark.parametrize("arguments", [[], ["-q"]])
     def test_what_cannot_be_judged_beside_other_things_is_named(self, session, pytester, write, saved, arguments):
@@ -105,7 +102,7 @@ class TestAGateThatCanJudgeNothingRunsNothing:
         saved("--carico-repetitions=3")
         result = session("-m", "cluster", "--carico-baseline=base.json", *arguments)
         assert result.ret == pytest.ExitCode.TESTS_FAILED
-        shown = said(result)
+        shown = printed(result)
         warning = (
             "carico: WARNING: the gate cannot judge everything: 1 repetition would be measured by "
             "test_more.py::test_more, a gate needs 3: --carico-repetitions=5 or --carico-preset=ci"
@@ -120,7 +117,7 @@ class TestABaselineThatIsTooSmall:
         write("pods")
         result = session("-m", "cluster", "--carico-save-baseline=base.json", *arguments)
         assert result.ret == pytest.ExitCode.OK
-        before, _, after = said(result).partition("(1 written)")
+        before, _, after = printed(result).partition("(1 written)")
         assert "WARNING: 1 repetition would be measured, a gate by the baseline needs 3: --carico-rep" in before
         assert "base.json has 1 repetition of pi-2000 · 1000 pods · 19 nodes · carico, a gate needs 3: make" in after
         assert all(len(line) <= 80 for line in result.outlines if "repetition" in line and "/" not in line)
@@ -128,7 +125,7 @@ class TestABaselineThatIsTooSmall:
     def test_is_no_other_one(self, session, write):
         write("pods")
         result = session("-m", "cluster", "--carico-save-baseline=base.json", "--carico-repetitions=3")
-        assert "WARNING" not in said(result)
+        assert "WARNING" not in printed(result)
 
 
 class TestWithoutAGate:
@@ -137,20 +134,20 @@ class TestWithoutAGate:
     @pytest.mark.parametrize("arguments", [[], ["-q"], ["test_both.py"]])
     def test_inconclusive_comparisons_are_announced(self, session, write, arguments):
         write("both", schedulers=BOTH)
-        assert said(session("-m", "cluster", *arguments)).count(self.FEW) == 1
+        assert printed(session("-m", "cluster", *arguments)).count(self.FEW) == 1
 
     def test_a_marker_with_enough_repetitions_announces_nothing(self, session, write):
         write("both", ", repetitions=3", BOTH)
-        assert "will be inconclusive" not in said(session("-m", "cluster"))
+        assert "will be inconclusive" not in printed(session("-m", "cluster"))
 
     def test_the_inconclusive_ones_are_named(self, session, write):
         write("both", ", repetitions=3", BOTH)
         write("few", ", repetitions=2", ["carico:hold_off_s=1", "carico:hold_off_s=2"])
         assert (
             "carico: some comparisons will be inconclusive: the marker of test_few.py::test_few sets 2 repetitions, "
-            "a comparison needs 3: write repetitions=5 there" in said(session("-m", "cluster"))
+            "a comparison needs 3: write repetitions=5 there" in printed(session("-m", "cluster"))
         )
 
     def test_one_scheduler_alone_is_compared_with_nothing(self, session, write):
         write("pods")
-        assert "will be inconclusive" not in said(session("-m", "cluster"))
+        assert "will be inconclusive" not in printed(session("-m", "cluster"))
