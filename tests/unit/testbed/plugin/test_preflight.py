@@ -34,7 +34,7 @@ def test_all_problems_are_listed_at_once_each_with_its_remedy(session, pytester)
     result.stderr.fnmatch_lines(
         [
             "ERROR: carico: 5 problems, nothing was run:",
-            "  - test_wrong.py::test_one: marker carico: no scenario is named 'pi-3000', did you mean 'pi-2000'?; *",
+            "  - test_wrong.py::test_one: marker carico: no scenario is named 'pi-3000', did you mean 'pi-2000'? K*",
             "  - test_wrong.py::test_two: the marker carico needs repetitions from 1 on, got 0",
             "  - cannot write the results to *gone/r.json: there is no folder *; create it first",
             "  - kind is not installed: install it",
