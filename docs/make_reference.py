@@ -59,7 +59,8 @@ def options() -> Iterator[str]:
     yield from _options_of(_plugin_parser())
     flags = ", ".join(f"`--carico-{name.replace('_', '-')}`" for name in FLAGS_ONLY)
     yield "\nAn option's default can be set in the ini file, under its name with underscores: `carico_preset = ci`"
-    yield f"(not for {flags}).\n"
+    yield f"(not for {flags}). A key that begins with `carico` and that nothing declares ends the session"
+    yield "with exit code 4.\n"
     for parser in (testbed_parser(), carico_parser("carico")):
         yield f"\n## {parser.prog}\n"
         yield f"{_text(parser.description or '')}\n"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
 from testbed.errors import did_you_mean
@@ -62,6 +62,25 @@ def setting(text: str) -> tuple[str, str]:
     if not (name and equals and value):
         raise ArgumentTypeError(f"a setting is written key=value, got {text!r}")
     return name, value
+
+
+def one_of(choices: Iterable[str]) -> Callable[[str], str]:
+    """Return a function that returns one of several texts.
+
+    Examples
+    --------
+    >>> one_of(["kind", "kwok"])("kind")
+    'kind'
+    """
+
+    def chosen(text: str) -> str:
+        if text not in choices:
+            from workloads.errors import suggested  # only now: see `did_you_mean` of `testbed.errors`
+
+            raise ArgumentTypeError(f"no such value: {text!r}{suggested(text, choices)}")
+        return text
+
+    return chosen
 
 
 def settings_of(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:

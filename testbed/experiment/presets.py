@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from testbed.errors import UsageError, did_you_mean
-
 DEFAULT_SEED = 1001
 """The seed of the first repetition. Calibration has used seeds 1 to 3, so predictions are measured on others."""
 
@@ -50,22 +48,6 @@ FULL = Preset(
 )
 
 PRESETS: dict[str, Preset] = {preset.name: preset for preset in (SMOKE, CI, FULL)}
-
-
-def preset_named(name: str) -> Preset:
-    """Return the preset of that name.
-
-    Raises
-    ------
-    UsageError
-        If there is none; the message lists the known ones.
-    """
-    try:
-        return PRESETS[name]
-    except KeyError:
-        raise UsageError(
-            f"no preset is named {name!r}{did_you_mean(name, PRESETS)}; known: {', '.join(PRESETS)}"
-        ) from None
 
 
 def default_preset(environment: Mapping[str, str]) -> Preset:

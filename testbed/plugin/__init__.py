@@ -22,7 +22,7 @@ from testbed.plugin.fixtures import (
     carico_results,
     carico_seeds,
 )
-from testbed.plugin.flags import add_options, any_is_set, refuse_unknown
+from testbed.plugin.flags import add_options, any_is_set, refuse_unknown, refuse_unknown_keys
 from testbed.plugin.markers import are_asked_for, concerns_the_testbed, declare_markers
 
 __all__ = [
@@ -56,7 +56,14 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Declare the markers, and begin a session that the command line or the ini file makes one of the testbed's."""
+    """Declare the markers, and begin a session that the command line or the ini file makes one of the testbed's.
+
+    Raises
+    ------
+    UsageError
+        pytest's own (exit code 4), if the ini file has a key that only looks like one of ours.
+    """
+    refuse_unknown_keys(config)
     declare_markers(config)
     if _is_asked_for(config):
         from testbed.plugin.state import state_of

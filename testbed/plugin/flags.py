@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,12 +49,12 @@ def add_options(parser: pytest.Parser) -> None:
     declare = group.addoption
     declare(
         "--carico-provider",
-        choices=PROVIDERS,
+        **_one_of(PROVIDERS),
         help="kind of cluster that experiments run on (default: simulated, which needs no set-up)",
     )
     declare(
         "--carico-preset",
-        choices=tuple(PRESETS),
+        **_one_of(PRESETS),
         help=f"size of the session. {presets} (default: ci where the environment variable CI is set, else smoke)",
     )
     declare(
@@ -141,7 +143,7 @@ def add_options(parser: pytest.Parser) -> None:
     )
     declare(
         "--carico-missing",
-        choices=MISSING,
+        **_one_of(MISSING),
         help="what to do if a package, or something that the provider needs, is missing: fail before anything runs, "
         "or skip the cluster tests, which the summary then counts as NOT MEASURED (default: fail)",
     )
@@ -176,8 +178,32 @@ def refuse_unknown(parser: pytest.Parser, args: list[str]) -> None:
             )
 
 
+def refuse_unknown_keys(config: pytest.Config) -> None:
+    """Ask which ini key was meant by one that looks like ours and that nobody has declared.
+
+    Raises
+    ------
+    UsageError
+        pytest's own (exit code 4), if there is one.
+    """
+    # pytest has no public name for what it warns of; without this one, its warning is all there is.
+    unknown: set[str] = getattr(config, "_get_unknown_ini_keys", set)()
+    if ours := sorted(key for key in unknown if key.startswith("carico")):
+        from workloads.errors import suggested  # only now: see `did_you_mean` of `testbed.errors`
+
+        key = ours[0]
+        raise pytest.UsageError(
+            f"carico: there is no ini key {key!r}{suggested(key, (f'carico_{name}' for name in NAMES))}"
+        )
+
+
 def any_is_set(config: pytest.Config) -> bool:
     """Whether the command line or the ini file sets any option."""
     flags = (config.getoption(f"carico_{name}") for name in (*NAMES, *FLAGS_ONLY))
     lines = (config.getini(f"carico_{name}") for name in NAMES)
     return any(value is not None for value in (*flags, *lines))
+
+
+def _one_of(choices: Iterable[str]) -> dict[str, Any]:
+    """Return what declares an option that takes one of several values; argparse's own choices suggest nothing."""
+    return {"type": arguments.one_of(choices), "metavar": f"{{{','.join(choices)}}}"}

@@ -17,8 +17,8 @@ import pytest
 from testbed import arguments
 from testbed.cluster_flags import CLUSTER_FLAGS, Flag
 from testbed.comparison.conditions import conditions
-from testbed.errors import MissingExtra, TestbedError, UsageError, did_you_mean
-from testbed.experiment.presets import DEFAULT_SEED, Preset, default_preset, preset_named
+from testbed.errors import MissingExtra, TestbedError, UsageError
+from testbed.experiment.presets import DEFAULT_SEED, PRESETS, Preset, default_preset
 from testbed.plugin.flags import FLAGS_ONLY, MISSING, NAMES
 from testbed.providers import PROVIDERS, REAL, check_cluster_options, check_settings
 from testbed.report.numbers import counted
@@ -112,9 +112,9 @@ def options_of(config: pytest.Config) -> Options:
     """
     flags = {name: config.getoption(f"carico_{name}") for name in (*NAMES, *FLAGS_ONLY)}
     try:
-        preset_name = flags["preset"] or config.getini("carico_preset")
-        preset = preset_named(preset_name) if preset_name else default_preset(os.environ)
-        provider = flags["provider"] or config.getini("carico_provider") or PROVIDERS[0]
+        preset_name = _value(config, "preset", arguments.one_of(PRESETS), None)
+        preset = PRESETS[preset_name] if preset_name else default_preset(os.environ)
+        provider = _value(config, "provider", arguments.one_of(PROVIDERS), PROVIDERS[0])
         baseline, fail_on = _file(config, "baseline"), tuple(flags["fail_on"] or config.getini("carico_fail_on") or ())
         conditions(fail_on)
         save_baseline, only_new = _saved(config, flags["save_baseline"], baseline)
@@ -127,14 +127,7 @@ def options_of(config: pytest.Config) -> Options:
         # A flag replaces only the ini file's value of the same setting.
         written = arguments.settings_of(arguments.setting(line) for line in config.getini("carico_set") or [])
         settings = written | arguments.settings_of(flags["set"] or [])
-        if provider not in PROVIDERS:
-            raise UsageError(
-                f"carico_provider: no provider is named {provider!r}{did_you_mean(provider, PROVIDERS)}; known: "
-                f"{', '.join(PROVIDERS)}"
-            )
-        missing = flags["missing"] or config.getini("carico_missing") or MISSING[0]
-        if missing not in MISSING:
-            raise UsageError(f"carico_missing: one of {', '.join(MISSING)} is needed, got {missing!r}")
+        missing = _value(config, "missing", arguments.one_of(MISSING), MISSING[0])
         _check_settings(provider, settings, missing)
         cluster = {flag.name: _cluster_value(config, flag) for flag in CLUSTER_FLAGS}
         check_cluster_options(provider, cluster)

@@ -48,7 +48,7 @@ def test_the_ini_file_may_ask_for_skips(lacking, pytester):
     assert lacking("-m", "cluster", "--carico-missing=fail").ret == pytest.ExitCode.USAGE_ERROR
     pytester.makeini("[pytest]\ncarico_missing = ignore")
     lacking("-m", "cluster").stderr.fnmatch_lines(
-        ["ERROR: carico: carico_missing: one of fail, skip is needed, got 'ignore'"]
+        ["ERROR: carico: carico_missing: no such value: 'ignore'; known: fail, skip"]
     )
 
 

@@ -78,8 +78,11 @@ def test_smoke_runs_everything_once():
 @pytest.mark.parametrize(
     ("flag", "message"),
     [
-        ("--carico-preset=huge", "*invalid choice: 'huge' (choose from *smoke*"),
-        ("--carico-provider=cloud", "*invalid choice: 'cloud'*"),
+        ("--carico-preset=huge", "*--carico-preset: no such value: 'huge'; known: smoke, ci, full"),
+        ("--carico-preset=smok", "*no such value: 'smok', did you mean 'smoke'[?] Known: smoke, ci, full"),
+        ("--carico-provider=cloud", "*--carico-provider: no such value: 'cloud'; known: simulated, kind, kwok, *"),
+        ("--carico-provider=knd", "*--carico-provider: no such value: 'knd', did you mean 'kind'[?] *"),
+        ("--carico-missing=skp", "*--carico-missing: no such value: 'skp', did you mean 'skip'[?] *"),
         ("--carico-seed=-1", "*--carico-seed: a whole number from 0 on is needed, got '-1'*"),
         ("--carico-attempts=0", "*--carico-attempts: a whole number from 1 on is needed, got '0'*"),
         ("--carico-repetitions=0", "*--carico-repetitions: a whole number from 1 on is needed, got '0'*"),
@@ -119,12 +122,13 @@ def test_a_flag_of_the_projects_own_is_left_alone(session, pytester, mixed):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("carico_preset = huge", "ERROR: carico: no preset is named 'huge'; known: smoke, ci, full"),
+        ("carico_preset = huge", "ERROR: carico: carico_preset: no such value: 'huge'; known: smoke, ci, full"),
         ("carico_seed = x", "ERROR: carico: carico_seed: a whole number from 0 on is needed, got 'x'"),
         (
             "carico_provider = cloud",
-            "ERROR: carico: carico_provider: no provider is named 'cloud'; known: simulated, kind, kwok, xen, external",
+            "ERROR: carico: carico_provider: no such value: 'cloud'; known: simulated, kind, kwok, xen, external",
         ),
+        ("carico_missing = skp", "ERROR: carico: carico_missing: no such value: 'skp', did you mean 'skip'[?] *"),
         ("carico_set = tick_s", "ERROR: carico: a setting is written key=value, got 'tick_s'"),
     ],
 )
@@ -133,6 +137,45 @@ def test_a_wrong_line_in_the_ini_file_ends_with_4(session, pytester, mixed, line
     result = session()
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])
+
+
+def test_the_help_shows_the_choices(session):
+    session("--help").stdout.fnmatch_lines(
+        ["*--carico-provider={simulated,*", "*--carico-preset={smoke,ci,full}*", "*--carico-missing={fail,skip}*"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("key", "message"),
+    [
+        ("carico_basline", "ERROR: carico: there is no ini key 'carico_basline', did you mean 'carico_baseline'[?] *"),
+        ("carico-seed", "ERROR: carico: there is no ini key 'carico-seed', did you mean 'carico_seed'[?] *"),
+    ],
+)
+def test_an_unknown_ini_key_that_looks_like_ours_ends_with_4(session, pytester, key, message):
+    pytester.makepyfile("def test_quick(): pass")
+    ini = pytester.makeini(f"[pytest]\n{key} = 1\n")
+    result = session()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([message])
+    result.stdout.no_fnmatch_line("* passed*")
+    ini.unlink()
+    pytester.makepyprojecttoml(f"[tool.pytest.ini_options]\n{key} = '1'\n")
+    assert session().ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_an_unknown_ini_key_is_refused_whatever_is_done_about_warnings(session, pytester):
+    pytester.makepyfile("def test_quick(): pass")
+    pytester.makeini("[pytest]\ncarico_basline = baseline.json\n")
+    for arguments in (["-p", "no:warnings"], ["-W", "ignore"]):
+        assert session(*arguments).ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_an_ini_key_that_somebody_else_declares_is_left_alone(session, pytester):
+    pytester.makepyfile("def test_quick(): pass")
+    pytester.makeini("[pytest]\ncarico_mine = 1\n")
+    pytester.makeconftest("def pytest_addoption(parser): parser.addini('carico_mine', 'a key of the project')")
+    assert session().ret == pytest.ExitCode.OK
 
 
 def test_results_are_in_a_folder_that_ignores_itself(session, pytester, mixed):
