@@ -116,7 +116,7 @@ def _measured(name: str, figures: Sequence[Figure]) -> list[Measured]:
     if file.is_file() and is_baseline(file):
         return read_baseline(file).measured
     if not file.is_file():
-        run = run_named(name, Path.cwd())
+        run = run_named(name, Path.cwd(), or_file=True)
         if not run.result.exists():
             raise UsageError(
                 f"run {run.id} has no results: 'carico-testbed recover {run.id}' makes them, if it was killed"

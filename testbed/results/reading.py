@@ -69,7 +69,7 @@ def read_all(names: Iterable[str | Path], root: Path) -> list[Reading]:
             whole = run.file.exists() and place.name in (run.result.name, run.log.path.name)
             found.setdefault(place.resolve(), _read(run if whole else None, place))
             continue
-        run = run_named(str(name), root)
+        run = run_named(str(name), root, or_file=True)
         # A run that was killed has no results file yet, but what it has finished.
         file = run.result if run.result.exists() else run.log.path
         found.setdefault(file.resolve(), _read(run, file))

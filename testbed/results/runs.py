@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from testbed.errors import ResultsError, UsageError
+from testbed.errors import ResultsError, UsageError, did_you_mean
 from testbed.results import runs_folder
 from testbed.results.files import folders_with
 from testbed.results.locks import ActiveProcesses
@@ -87,8 +87,16 @@ def all_runs(folder: Path) -> list[RunFolder]:
     return [RunFolder(path) for path in folders_with(folder, "run.json")]
 
 
-def run_named(name: str | None, root: Path) -> RunFolder:
+def run_named(name: str | None, root: Path, *, or_file: bool = False) -> RunFolder:
     """Return a run by its id, its folder or as `latest`; without a name, the newest that has repetitions to recover.
+
+    Parameters
+    ----------
+    name : str or None
+    root : Path
+        The folder whose `.carico` has the runs.
+    or_file : bool
+        Whether the name could have been a file's, for the message if there is nothing of that name.
 
     Raises
     ------
@@ -108,7 +116,11 @@ def run_named(name: str | None, root: Path) -> RunFolder:
     for path in (folder / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path)
-    raise UsageError(f"no run in {folder} is named {name!r}; 'carico-testbed runs' lists the runs")
+    known = [LATEST, *(run.id for run in all_runs(folder))]
+    if or_file:
+        known += sorted(path.name for path in Path.cwd().glob("*.json"))
+    problem = f"neither a file nor a run in {folder}" if or_file else f"no run in {folder}"
+    raise UsageError(f"{problem} is named {name!r}{did_you_mean(name, known)}; 'carico-testbed runs' lists the runs")
 
 
 def killed_run_notices(folder: Path) -> list[str]:

@@ -74,7 +74,8 @@ def test_verdicts_are_added_to_the_summary_of_a_job(file, folder, monkeypatch):
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["x"], 2, "no run in .* is named 'x'"),
+        (["x"], 2, "neither a file nor a run in .* is named 'x'"),
+        (["latst"], 2, "neither a file nor a run in .* is named 'latst', did you mean 'latest'\\?"),
         (["latest"], 2, "no run in .* has results"),
         (["empty.json"], 2, "no results in empty.json; 'carico-testbed runs' lists the runs"),
         (["broken.json"], 4, "no results in broken.json: broken.json is not a results file"),

@@ -200,7 +200,7 @@ def test_nothing_to_load_is_one_message(tmp_path, content, kind, message):
 
 def test_an_unknown_name_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=r"no run in .* is named 'x'"):
+    with pytest.raises(UsageError, match=r"neither a file nor a run in .* is named 'x'"):
         load("x")
     with pytest.raises(UsageError, match=r"no run in .* has results"):
         load()

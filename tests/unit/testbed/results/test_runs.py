@@ -195,6 +195,8 @@ def test_a_run_is_named_by_its_id_its_folder_or_as_the_latest(tmp_path):
     assert run_named(str(second.folder.path), tmp_path / "elsewhere").id == second.folder.id
     with pytest.raises(UsageError, match="is named 'x'; 'carico-testbed runs' lists"):
         run_named("x", tmp_path)
+    with pytest.raises(UsageError, match=f"did you mean '{first.folder.id}'"):
+        run_named(first.folder.id.replace("Z", "z"), tmp_path)
 
 
 def test_a_folder_that_cannot_be_created_is_one_message(tmp_path):
