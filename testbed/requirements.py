@@ -1,4 +1,4 @@
-"""The packages that a run needs: the testbed's own, and those of extras for real clusters, frames, reports and figures.
+"""The packages that a run needs: the testbed's own, and those of extras for clusters, frames, reports, figures, Dask.
 
 CARICO itself needs none of them. Missing packages are reported as a `Problem`, like problems that a provider finds.
 """
@@ -38,6 +38,7 @@ MODULES = {
     "analysis": TESTBED | {"pandas": "pandas"},
     "report": TESTBED | {"jinja2": "jinja2"},
     "figures": TESTBED | {"matplotlib": "matplotlib"},
+    "scale": TESTBED | {"distributed": "distributed"},
 }
 """By what needs them, the testbed itself or an extra: the imported modules, and the package that provides each."""
 _WHO = {
@@ -47,6 +48,7 @@ _WHO = {
     "analysis": "results as pandas frames need",
     "report": "a report needs",
     "figures": "a figure needs",
+    "scale": "a Dask cluster needs",
 }
 
 

@@ -32,7 +32,7 @@ from testbed.providers import SIMULATED, check_settings, provider_named
 from testbed.report.numbers import counted
 from testbed.report.sweep_figure import sweep_figure
 from testbed.report.sweep_table import sweep_table
-from testbed.requirements import missing_packages
+from testbed.requirements import Problem, missing_packages
 from testbed.results import runs_folder
 from testbed.results.ending import end_run
 from testbed.results.files import write_whole
@@ -157,7 +157,7 @@ def _redraw(options: argparse.Namespace) -> int:
     if sweep is None:
         known = [one.id for one in all_runs(runs_folder(root)) if (one.path / FILE).is_file()]
         raise UsageError(f"run {run.id} is no sweep; those that are: {', '.join(known) or 'none'}")
-    found = undrawable(options.figure or run.path / FIGURE)
+    found = _figure_problems(options)
     for file in (options.csv, options.figure):
         found += output_problems(file, root)
     if found:
@@ -246,12 +246,20 @@ def _require(options: argparse.Namespace, provider: ClusterProvider, root: Path)
     found = list(missing_prerequisites(lambda: provider))
     for file in {options.json, options.csv, options.figure}:
         found += output_problems(file, root)
-    if options.figure is not None:
-        found += undrawable(options.figure)
-    elif (lacking := missing_packages("figures")) is not None:
-        tell(f"there will be no figure: {lacking}; 'carico-testbed redraw' draws it later")
+    found += _figure_problems(options)
+    if options.dask and (lacking := missing_packages("scale")) is not None:
+        found.append(lacking)
     if found:
         raise Unprepared(listed(found))
+
+
+def _figure_problems(options: argparse.Namespace) -> list[Problem]:
+    """Return why a figure that is asked for cannot be drawn; say only that there will be none if it is not."""
+    if options.figure is not None:
+        return undrawable(options.figure)
+    if (lacking := missing_packages("figures")) is not None:
+        tell(f"there will be no figure: {lacking}; 'carico-testbed redraw' draws it later")
+    return []
 
 
 @contextmanager

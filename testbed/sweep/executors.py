@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import Any
 
-from testbed.errors import MissingExtra, TestbedError, Unprepared
+from testbed.errors import TestbedError, Unprepared
 from testbed.experiment.processes import process_pool
 from testbed.experiment.provider import Trial
+from testbed.requirements import check_installed
 from testbed.results.provenance import packages
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import OwnSpec
@@ -94,10 +94,7 @@ def dask(address: str, trials: Iterable[Trial]) -> Iterator[Pool]:
     TestbedError
         If a run fails, or the cluster.
     """
-    if find_spec("distributed") is None:
-        raise MissingExtra(
-            "--dask needs distributed: pip install 'carico-testbed[scale]', or in a clone pip install '.[scale]'"
-        )
+    check_installed("scale")
     import cloudpickle
     import distributed
 

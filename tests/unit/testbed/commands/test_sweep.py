@@ -20,9 +20,8 @@ TINY = ["sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "carico", "--no
 ROOT = Path(__file__).parents[4]
 
 
-def without_matplotlib(monkeypatch):
+def without(monkeypatch, *hidden):
     find = testbed.requirements.find_spec
-    hidden = {"matplotlib"}
     monkeypatch.setattr(testbed.requirements, "find_spec", lambda name: None if name in hidden else find(name))
 
 
@@ -74,7 +73,7 @@ def test_a_sweep_is_a_run_with_a_table_a_figure_and_its_numbers(here, capsys):
 def test_the_last_line_names_the_files_that_were_written(here, capsys, monkeypatch, drawn, named):
     folder = here("first")
     if not drawn:
-        without_matplotlib(monkeypatch)
+        without(monkeypatch, "matplotlib")
     assert main(TINY) == 0
     shown = capsys.readouterr()
     assert shown.out.splitlines()[-1] == f"results, {named}: {run_of(folder).path}"
@@ -84,7 +83,7 @@ def test_the_last_line_names_the_files_that_were_written(here, capsys, monkeypat
 
 def test_a_figure_that_is_asked_for_and_cannot_be_drawn_ends_it_before_anything_runs(here, capsys, monkeypatch):
     folder = here("first")
-    without_matplotlib(monkeypatch)
+    without(monkeypatch, "matplotlib")
     assert main([*TINY, "--figure", "x.svg"]) == 4
     assert "a figure needs matplotlib: pip install 'carico-testbed[figures]'" in capsys.readouterr().err
     assert not (folder / ".carico").exists()
@@ -93,7 +92,7 @@ def test_a_figure_that_is_asked_for_and_cannot_be_drawn_ends_it_before_anything_
 def test_a_sweep_is_drawn_again_from_its_results(here, capsys, monkeypatch):
     folder = here("first")
     with monkeypatch.context() as lacking:
-        without_matplotlib(lacking)
+        without(lacking, "matplotlib")
         assert main(TINY) == 0
     table = capsys.readouterr().out.splitlines()[:-1]
     run = run_of(folder)
@@ -114,9 +113,28 @@ def test_only_sweeps_are_drawn_again(here, capsys, monkeypatch):
     assert "is no sweep; those that are: none" in capsys.readouterr().err
     assert main(TINY) == 0
     assert main(["redraw", "latest", "--figure", "x.gif"]) == 4
-    without_matplotlib(monkeypatch)
-    assert main(["redraw"]) == 4
-    assert "a figure needs matplotlib" in capsys.readouterr().err
+
+
+def test_without_matplotlib_redraw_shows_the_table(here, capsys, monkeypatch):
+    here("first")
+    assert main(TINY) == 0
+    table = capsys.readouterr().out.splitlines()[:-1]
+    without(monkeypatch, "matplotlib")
+    assert main(["redraw"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[:-1] == table
+    assert "there will be no figure: a figure needs matplotlib: pip install" in shown.err
+    assert main(["redraw", "--figure", "x.svg"]) == 4
+
+
+def test_without_distributed_no_run_is_made(here, capsys, monkeypatch):
+    folder = here("first")
+    without(monkeypatch, "matplotlib", "distributed")
+    assert main([*TINY, "--dask", "tcp://127.0.0.1:9"]) == 4
+    said = capsys.readouterr().err
+    assert "a Dask cluster needs distributed: pip install 'carico-testbed[scale]'" in said
+    assert "to go on" not in said
+    assert not (folder / ".carico").exists()
 
 
 def test_processes_do_not_change_the_bytes(here):
