@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import importlib
+import importlib.util
 import inspect
 import sys
 from collections.abc import Mapping
@@ -37,8 +39,7 @@ def load_class(path: str) -> type[Scheduler]:
         If there is none, or it is no scheduler; the message says why.
     """
     name, _, wanted = path.partition(":")
-    if (here := str(Path.cwd())) not in sys.path:
-        sys.path.append(here)  # for good, because other processes that run the scheduler take over the path
+    here = _find_here()
     try:
         module = importlib.import_module(name)
     except ModuleNotFoundError as error:
@@ -64,7 +65,41 @@ def checked(name: str, found: object) -> type[Scheduler]:
     if not _is_scheduler(found):
         raise InvalidSpec(f"{name!r} is {found!r}: a class is needed whose base is testbed.schedulers.Scheduler")
     assert isinstance(found, type)
+    assert issubclass(found, Scheduler)
+    if found.filter is Scheduler.filter and found.score is Scheduler.score:
+        wanted = ("filter", "score")
+        added = sorted(set(dir(found)) - set(dir(Scheduler)))
+        meant = next((f"{one!r}{close}" for one in added if (close := did_you_mean(one, wanted))), "")
+        raise InvalidSpec(
+            f"{name!r}: {found.__name__} has neither filter nor score, and would choose nodes by chance: define at "
+            f"least one{f'; it has {meant}' if meant else ''}"
+        )
     return found
+
+
+def class_meant(name: str) -> str | None:
+    """Return ``module:Class`` if a name is that of a module with schedulers, or of a class in one after a dot.
+
+    Nothing is imported but the packages that the module is in.
+    """
+    for module, wanted in ((name, ""), name.rpartition(".")[::2]):
+        classes = _classes_in(module)
+        if classes and (not wanted or wanted in classes):
+            return f"{module}:{wanted or classes[0]}"
+    return None
+
+
+def _classes_in(module: str) -> list[str]:
+    """Return the names of the classes in a module whose base is called Scheduler; none if there is no such module."""
+    _find_here()
+    try:
+        found = importlib.util.find_spec(module)
+        source = "" if found is None or found.origin is None else Path(found.origin).read_text(encoding="utf-8")
+        body = ast.parse(source).body
+    except (Exception, SystemExit):  # a package raises any
+        return []
+    kinds = [one for one in body if isinstance(one, ast.ClassDef)]
+    return [one.name for one in kinds if any(ast.unparse(base).endswith("Scheduler") for base in one.bases)]
 
 
 def load_entry_point(point: EntryPoint) -> type[Scheduler]:
@@ -147,6 +182,13 @@ def parameters_of(kind: type[Scheduler], given: Mapping[str, Any]) -> dict[str, 
     bound = inspect.signature(kind).bind(**given)
     bound.apply_defaults()
     return {name: msgspec.to_builtins(value, enc_hook=repr) for name, value in bound.arguments.items()}
+
+
+def _find_here() -> str:
+    """Let modules in the current folder be found, and return the folder."""
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.append(here)  # for good, because other processes that run the scheduler take over the path
+    return here
 
 
 def _is_scheduler(found: object) -> bool:

@@ -26,6 +26,8 @@ from testbed.errors import InvalidSpec, did_you_mean
 from testbed.schedulers.interface import Scheduler
 from testbed.schedulers.own import (
     check_options,
+    checked,
+    class_meant,
     converted,
     installed,
     load_class,
@@ -277,13 +279,15 @@ def parse_spec(text: str, own: Mapping[str, type[Scheduler]] | None = None) -> S
         check_options(text, options, "cpu", "memory")
         return KubeSchedulerSpec(text, _requests(text, options))
     if name in (own := own or {}):
-        return _own(text, own[name], options)
+        return _own(text, checked(name, own[name]), options)
     points = installed()
     if name in points:
         return _own(text, load_entry_point(points[name]), options)
     names = (*_BUILT_IN, *own, *points)
+    module_class = class_meant(name.partition(",")[0])
+    meant = did_you_mean(name, names) if module_class is None else f", did you mean {module_class!r}?"
     raise InvalidSpec(
-        f"no scheduler is named {name!r}{did_you_mean(name, names)}; write carico, carico:variant=NAME, "
+        f"no scheduler is named {name!r}{meant}; write carico, carico:variant=NAME, "
         f"kube-scheduler, kube-scheduler:cpu=100m,memory=750Mi, "
         + "".join(f"{one}, " for one in names[2:])
         + "one of your own as module:Class,key=value, or on a real cluster schedulerName=NAME,manifest=FILE"

@@ -6,6 +6,7 @@ simulation; an error in it ends the run with a message that names the place.
 
 from __future__ import annotations
 
+import inspect
 import math
 import traceback
 from collections.abc import Callable
@@ -58,6 +59,7 @@ class OwnScheduler:
         self._fit = ResourcesFit(site.shape, site.parameters)
         self._rng = site.scheduler_rng
         self._text = spec.text
+        self._kind = spec.kind
         self._nodes = [
             Node(
                 name=name,
@@ -145,9 +147,15 @@ class OwnScheduler:
     def _score(self, pod: PodView, node: int) -> float:
         there = self._nodes[node]
         call = _call("score", pod, there)
-        score = self._asked(call, lambda: float(self._scheduler.score(pod, there)))
+        answer = self._asked(call, lambda: self._scheduler.score(pod, there))
+        try:
+            score = float(answer)
+        except (TypeError, ValueError, OverflowError):
+            score = math.nan
         if not math.isfinite(score):
-            raise OwnCodeFailed(f"{self._text}: {call} returned {score}: a finite number is needed")
+            raise OwnCodeFailed(
+                f"{self._text}: {call} returned {answer!r}: a finite number is needed ({self._definition(call)})"
+            )
         return score
 
     def _view(self, pod: Pod) -> PodView:
@@ -172,10 +180,15 @@ class OwnScheduler:
         try:
             return ask()
         except Exception as error:
-            place = traceback.extract_tb(error.__traceback__)[-1]
-            raise OwnCodeFailed(
-                f"{self._text}: {call} raised {type(error).__name__}: {error} ({place.filename}, line {place.lineno})"
-            ) from error
+            theirs = [one for one in traceback.extract_tb(error.__traceback__) if one.filename != __file__]
+            place = f"{theirs[-1].filename}, line {theirs[-1].lineno}" if theirs else self._definition(call)
+            raise OwnCodeFailed(f"{self._text}: {call} raised {type(error).__name__}: {error} ({place})") from error
+
+    def _definition(self, call: str) -> str:
+        """Return where the called method is defined, for errors that its caller sees first."""
+        method = inspect.unwrap(getattr(self._kind, call.partition("(")[0], self._kind.__init__))
+        code = getattr(method, "__code__", None)
+        return self._kind.__qualname__ if code is None else f"{code.co_filename}, line {code.co_firstlineno}"
 
 
 def _call(method: str, pod: PodView, node: Node) -> str:

@@ -185,7 +185,9 @@ def test_what_another_version_of_ones_own_scheduler_has_measured_is_not_gone_on_
     folder = here("first")
     monkeypatch.setattr(sys, "path", list(sys.path))
     arguments = ["sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "once:Once", *SMALL[2:]]
-    (folder / "once.py").write_text("from testbed.schedulers import Scheduler\n\n\nclass Once(Scheduler):\n    pass\n")
+    (folder / "once.py").write_text(
+        "from testbed.schedulers import Scheduler\n\n\nclass Once(Scheduler):\n    score = lambda *_: 0\n"
+    )
 
     def interrupted(asked, cache, pool, on_done):
         run_all(asked[:1], cache, pool, on_done)
@@ -258,7 +260,7 @@ class TestDask:
     def test_the_results_are_the_same_bytes(self, here, address, monkeypatch):
         monkeypatch.setattr(sys, "path", list(sys.path))
         folder, alone = here("first"), here("alone")
-        own = "from testbed.schedulers import Scheduler\n\n\nclass Any(Scheduler):\n    pass\n"
+        own = "from testbed.schedulers import Scheduler\n\n\nclass Any(Scheduler):\n    score = lambda *_: 0\n"
         arguments = ["sweep", "pi-2000", "--over", "nodes=2,3", "--scheduler", "carico", "anywhere:Any", *SMALL[:2]]
         arguments += ["--set", "warm_up_s=2", "--quiet"]
         for where, more in ((folder, ["--dask", address]), (alone, [])):

@@ -11,6 +11,9 @@ class Mine(Scheduler):
     def __init__(self, limit: float = 1.0):
         pass
 
+    def score(self, pod, node):
+        return 0.0
+
 def pytest_carico_schedulers(config):
     return {"mine": Mine}
 

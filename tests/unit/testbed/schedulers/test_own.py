@@ -25,11 +25,24 @@ class BestFit(Scheduler):
             raise ValueError("a limit is at most 1")
         self.limit = limit
 
+    def filter(self, pod, node):
+        return True
+
 class NeedsOne(Scheduler):
     uses_requests = False
 
     def __init__(self, weight: int):
         pass
+
+    def score(self, pod, node):
+        return 1.0
+
+class Neither(Scheduler):
+    pass
+
+class Misspelt(Scheduler):
+    def filtr(self, pod, node):
+        return True
 
 NOT_ONE = 3
 """
@@ -81,17 +94,23 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
     assert (spec.make().limit, spec.settings) == (0.25, {"scheduler": "own_schedulers:BestFit"})
 
     class Other(Scheduler):
-        pass
+        def score(self, pod, node):
+            return 1.0
 
     assert parse_spec("best-fit", {"best-fit": Other}).kind is Other
     with pytest.raises(InvalidSpec, match=r"'best-fti', did you mean 'best-fit'\?; write carico, .*best-fit, "):
         parse_spec("best-fti")
+    with pytest.raises(InvalidSpec, match="'neither': Neither has neither filter nor score"):
+        parse_spec("neither", {"neither": sys.modules["own_schedulers"].Neither})
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("own_schedulers:BestFi", r"no class 'BestFi', did you mean 'BestFit'\?; its schedulers: BestFit, NeedsOne"),
+        (
+            "own_schedulers:BestFi",
+            r"no class 'BestFi', did you mean 'BestFit'\?; its schedulers: BestFit, Misspelt, NeedsOne, Neither",
+        ),
         ("own_schedulers:NOT_ONE", "is 3: a class is needed whose base is testbed.schedulers.Scheduler"),
         ("own_scheduler:BestFit", "no module is named 'own_scheduler', neither in .* nor among the installed packages"),
         ("own_broken:BestFit", "importing own_broken failed: ZeroDivisionError: division by zero"),
@@ -107,6 +126,12 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
         ("schedulerName=x,manifest=none.yaml", "there is no file none.yaml"),
         ("schedulerName=x,manifst=none.yaml", r"unknown option manifst, did you mean 'manifest'\?"),
         ("schedulerName=x,within_s=-1", "within_s needs a number of seconds, more than 0"),
+        ("own_schedulers:Neither", "Neither has neither filter nor score, .*: define at least one$"),
+        ("own_schedulers:Misspelt", r"define at least one; it has 'filtr', did you mean 'filter'\?"),
+        ("own_schedulers", r"no scheduler is named 'own_schedulers', did you mean 'own_schedulers:BestFit'\?; write"),
+        ("own_schedulers.NeedsOne", r"did you mean 'own_schedulers:NeedsOne'\?"),
+        ("own_schedulers.NeedsOne,weight=1", r"did you mean 'own_schedulers:NeedsOne'\?"),
+        ("own_broken", "no scheduler is named 'own_broken'; write"),
         ("carcio", r"no scheduler is named 'carcio', did you mean 'carico'\?"),
     ],
 )

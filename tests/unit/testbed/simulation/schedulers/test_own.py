@@ -154,3 +154,21 @@ def test_its_errors_name_the_call_and_the_place():
         run(NotANumber)
     with pytest.raises(OwnCodeFailed, match="own: start raised RuntimeError: no idea"):
         run(NoStart)
+
+
+def test_errors_that_the_caller_sees_first_name_the_method():
+    class Text(First):
+        def score(self, pod, node):
+            return "x"
+
+    class Fewer(First):
+        def filter(self, pod):
+            return True
+
+    for kind, method, said in (
+        (Text, Text.score, r"score\(.*, node-0\) returned 'x': a finite number is needed"),
+        (Fewer, Fewer.filter, r"filter\(.*, node-0\) raised TypeError: .*filter\(\) takes 2 positional"),
+    ):
+        line = method.__code__.co_firstlineno
+        with pytest.raises(OwnCodeFailed, match=rf"own: {said}.* \(.*test_own.py, line {line}\)$"):
+            run(kind)
