@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import simpy
 
+from benchmarks.robustness.api import WatchedPods
 from benchmarks.robustness.kube_scheduler import Habits
 from benchmarks.robustness.nodes import Speed
 
@@ -138,22 +139,20 @@ def _take_over(run: Run, rng: random.Random) -> Steps:
 
 def _take_over_blindly(run: Run, rng: random.Random) -> Steps:
     """Let another replica take over while its watch on pods is broken."""
-    leader = run.leader
-    if leader is not None:
-        other = run.schedulers[1 - run.schedulers.index(leader)].replica
-        run.fault_injected(f"the watch of {other.name} breaks")
-        other.pods.cut(40.0)
-        yield run.env.timeout(rng.uniform(0.0, 10.0))
-    yield from _take_over(run, rng)
+    yield from _take_over_behind(run, rng, "breaks", WatchedPods.cut)
 
 
 def _take_over_in_silence(run: Run, rng: random.Random) -> Steps:
     """Let another replica take over while its watch on pods is stuck, which only a listing shows."""
+    yield from _take_over_behind(run, rng, "falls silent", WatchedPods.fall_silent)
+
+
+def _take_over_behind(run: Run, rng: random.Random, what: str, hinder: Callable[[WatchedPods, float], None]) -> Steps:
     leader = run.leader
     if leader is not None:
         other = run.schedulers[1 - run.schedulers.index(leader)].replica
-        run.fault_injected(f"the watch of {other.name} falls silent")
-        other.pods.fall_silent(40.0)
+        run.fault_injected(f"the watch of {other.name} {what}")
+        hinder(other.pods, 40.0)
         yield run.env.timeout(rng.uniform(0.0, 10.0))
     yield from _take_over(run, rng)
 

@@ -186,25 +186,22 @@ def test_colour_schemes_differ(browser, folder):
     assert len(colors) == 2
 
 
-def test_the_numbers_of_a_figure_can_be_downloaded(browser, folder):
+@pytest.mark.parametrize(
+    ("name", "of", "begins"),
+    [
+        ("everything", "s2-jct", "scheduler,job,seed,jct_s\ncarico,pi-2000,1,"),
+        ("gate", "gate", "title,figure,condition,baseline,now,effect,"),
+    ],
+    ids=["a figure", "the gate"],
+)
+def test_numbers_can_be_downloaded(browser, folder, name, of, begins):
     tab = browser.new_page()
-    tab.goto((folder / "everything.html").as_uri())
-    tab.click("#s2-jct summary")
+    tab.goto((folder / f"{name}.html").as_uri())
+    tab.click(f"#{of} summary")
     with tab.expect_download() as download:
-        tab.click("#s2-jct a[download]")
-    assert download.value.suggested_filename == "s2-jct.csv"
-    assert download.value.path().read_text().startswith("scheduler,job,seed,jct_s\ncarico,pi-2000,1,")
-    tab.close()
-
-
-def test_the_numbers_of_a_gate_can_be_downloaded(browser, folder):
-    tab = browser.new_page()
-    tab.goto((folder / "gate.html").as_uri())
-    tab.click("#gate summary")
-    with tab.expect_download() as download:
-        tab.click("#gate a[download]")
-    assert download.value.suggested_filename == "gate.csv"
-    assert download.value.path().read_text().startswith("title,figure,condition,baseline,now,effect,")
+        tab.click(f"#{of} a[download]")
+    assert download.value.suggested_filename == f"{of}.csv"
+    assert download.value.path().read_text().startswith(begins)
     tab.close()
 
 
