@@ -32,8 +32,8 @@ def add(commands: Commands) -> None:
         help="put CARICO on a cluster, or bring it up to date (needs the extra `scheduler`)",
         description=(
             "Makes the certificates that are missing or expire soon, and applies the manifests (server-side, as the "
-            "field manager `carico`): agents on all nodes, two schedulers and, for the variants of the thesis, two "
-            "aggregation servers. Nodes get their certificates from the schedulers' pods by themselves, those that are "
+            "field manager `carico`): agents on all nodes, schedulers and, for the variants of the thesis, aggregation "
+            "servers. Nodes get their certificates from the schedulers' pods by themselves, those that are "
             "added later, too. Run it again after an upgrade."
         ),
     )
@@ -75,6 +75,16 @@ def add(commands: Commands) -> None:
         "--on-control-plane",
         action="store_true",
         help="run servers and schedulers on nodes of the control plane, and leave the other nodes to pods",
+    )
+    deploy.add_argument(
+        "--replicas",
+        metavar="N",
+        type=whole_number,
+        default=2,
+        help=(
+            "pods of the schedulers, and of the aggregation servers (default: 2); with 1, nothing takes over while the "
+            "pod or its node is down, and pods wait that long"
+        ),
     )
     _of_ca(deploy)
     deploy.add_argument(
@@ -195,6 +205,7 @@ def _deploy(options: argparse.Namespace) -> None:
         variant=options.variant,
         on_control_plane=options.on_control_plane,
         observe=options.observe,
+        replicas=options.replicas,
     )
     issuer = _issuer(options.cert_manager)
     if options.dry_run:

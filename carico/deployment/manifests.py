@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -49,6 +50,8 @@ API_PORT = 443
 COMPONENT = "app.kubernetes.io/component"
 LEASE = "carico-kube-scheduler"
 """The lock of the scheduler's replicas; kube-scheduler creates it."""
+KEPT_COSTS = "carico-costs"
+"""The ConfigMap in which the leading extender keeps what workloads cost."""
 STATUS_KEY = "carico-status-key"
 """The Secret with the key of the extenders' pages about nodes and workloads; the key in it is named `key`."""
 EARLIER_TOKENS = ("carico-extender-token", "carico-signer-token")
@@ -83,11 +86,16 @@ class Choices:
         Whether reservations last until a report counts the pod, see `ExtenderConfig`.
     observe : bool
         Whether nothing is scheduled: no kube-scheduler runs, and CARICO only learns and shows what pods cost.
+    replicas : int
+        Pods of the schedulers, and of the aggregation servers.
+    patience : float
+        How many times as long as usual kubelets wait for an answer to a probe, and until they restart a container:
+        where machines are emulated, programs that are only slow would be restarted again and again.
 
     Raises
     ------
     InvalidInput
-        If a name is invalid.
+        If a name is invalid, or a number too small.
     """
 
     namespace: str = NAMESPACE
@@ -99,6 +107,8 @@ class Choices:
     on_control_plane: bool = False
     until_counted: bool = True
     observe: bool = False
+    replicas: int = 2
+    patience: float = 1.0
 
     @property
     def learns_demand(self) -> bool:
@@ -110,6 +120,10 @@ class Choices:
             raise InvalidInput(f"a namespace has at most 63 characters and no dot, got {self.namespace!r}")
         for image in (self.image, self.kube_scheduler_image):
             check_image(image)
+        if self.replicas < 1:
+            raise InvalidInput(f"replicas must be at least 1, got {self.replicas}")
+        if not (math.isfinite(self.patience) and self.patience >= 1):
+            raise InvalidInput(f"patience must be at least 1, got {self.patience}")
         if not self.learns_demand and self.observe:
             raise InvalidInput(
                 f"the variant {self.variant} learns no workload's cost, so there is nothing to observe: "
@@ -137,6 +151,9 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
                 ]
             for container in containers(template):
                 container["image"] = images[container["image"]]
+                _wait_longer(container, choices.patience)
+            if thing["kind"] == "StatefulSet":
+                thing["spec"]["replicas"] = choices.replicas
             template["metadata"]["annotations"][CONFIGURATION] = digests[thing["metadata"]["name"]]
             if choices.on_control_plane and thing["kind"] == "StatefulSet":
                 template["spec"] |= control_plane_only()
@@ -212,26 +229,28 @@ def _config_map(generator: dict[str, Any], choices: Choices) -> dict[str, Any]:
     data = {}
     for name in generator["files"]:
         text = (_FOLDER / name).read_text(encoding="utf-8")
-        data[name.rpartition("/")[2]] = (
-            _with_choices(text, choices, of_agent=name == _AGENT) if name in _CHOSEN else text
-        )
+        data[name.rpartition("/")[2]] = _with_choices(text, choices, name) if name in _CHOSEN else text
     component = generator["name"].removeprefix("carico-")
     return labelled("ConfigMap", generator["name"], choices.namespace, component, data=data)
 
 
 _AGENT = "configuration/agent.yaml"
-_CHOSEN = (_AGENT, "configuration/extender.yaml")
+_AGGREGATOR = "configuration/aggregator.yaml"
+_EXTENDER = "configuration/extender.yaml"
+_CHOSEN = (_AGENT, _AGGREGATOR, _EXTENDER)
 """The configurations that a user's choices change."""
 
 
-def _with_choices(text: str, choices: Choices, of_agent: bool) -> str:
+def _with_choices(text: str, choices: Choices, name: str) -> str:
     """Return a configuration with the user's choices; without choices the text is unchanged."""
     configuration = yaml.safe_load(text)
     changed = copy.deepcopy(configuration)
-    if choices.variant != DEFAULT_VARIANT.name:
+    if choices.variant != DEFAULT_VARIANT.name and name != _AGGREGATOR:
         changed["variant"] = choices.variant
-    if of_agent:
+    if name == _AGENT:
         _choose_for_agent(changed, choices)
+    elif name == _AGGREGATOR:
+        changed["peers"] = _of_replicas(changed["peers"], choices)
     elif not choices.until_counted:
         changed["until_counted"] = False
     return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
@@ -239,11 +258,25 @@ def _with_choices(text: str, choices: Choices, of_agent: bool) -> str:
 
 def _choose_for_agent(configuration: dict[str, Any], choices: Choices) -> None:
     configuration["telemetry"] = choices.telemetry
+    configuration["schedulers"] = _of_replicas(configuration["schedulers"], choices)
     if choices.learns_demand:
         del configuration["aggregator"]
     others = [name for name in (choices.namespace, *choices.excluded_namespaces) if name not in PLATFORM_NAMESPACES]
     if others:
         configuration["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, *others]
+
+
+def _of_replicas(addresses: list[str], choices: Choices) -> list[str]:
+    """Return the addresses of all replicas from those of the manifests, which name the first one first."""
+    return [addresses[0].replace("-0.", f"-{index}.") for index in range(choices.replicas)]
+
+
+def _wait_longer(container: dict[str, Any], patience: float) -> None:
+    """Let a container's probes wait longer for answers, and fail more often before it is restarted."""
+    for name in ("startupProbe", "livenessProbe", "readinessProbe"):
+        for limit in ("timeoutSeconds", "failureThreshold"):
+            if limit in container.get(name, {}):
+                container[name][limit] = math.ceil(patience * container[name][limit])
 
 
 def _set_namespace(thing: dict[str, Any], namespace: str) -> None:

@@ -14,6 +14,7 @@ from carico.clock import Clock
 from carico.deployment.deploy import Deployment
 from carico.deployment.manifests import (
     COMPONENT,
+    KEPT_COSTS,
     KUBE_SCHEDULER,
     NAMESPACE,
     SELECTOR,
@@ -37,7 +38,6 @@ from testbed.schedulers.spec import SchedulerSpec
 
 READY_S = 180.0
 FRESH_S = 60.0
-_AGENTS = f"{SELECTOR},{COMPONENT}=agent"
 _STOPPED = "carico.dev/stopped"
 """A node selector that no node matches; it stops the agents."""
 _CHECKPOINT = "/var/lib/carico/state.json"
@@ -67,7 +67,8 @@ class DeployedCarico:
     on_control_plane : bool
         Whether the control plane is a node, which then runs servers and schedulers.
     patience : float
-        How many times as long as usual pods may take to be ready: emulated machines start them slowly.
+        How many times as long as usual pods may take to be ready and to answer probes: emulated machines are slow. They
+        also get a single replica of everything, because a second one would take most of their CPUs.
     """
 
     def __init__(
@@ -82,11 +83,12 @@ class DeployedCarico:
         self._clock = clock
         self._telemetry: Telemetry = telemetry
         self._on_control_plane = on_control_plane
+        self._patience = patience
         self._ready_s, self._fresh_s = patience * READY_S, patience * FRESH_S
         self._choices: Choices | None = None
 
-    def deploy(self, cluster: Cluster, variant: str) -> None:
-        """Deploy CARICO, or bring it up to date.
+    def deploy(self, cluster: Cluster, variant: str) -> bool:
+        """Deploy CARICO, or bring it up to date; return whether it was not there before, and so has learned nothing.
 
         Raises
         ------
@@ -102,41 +104,24 @@ class DeployedCarico:
             until_counted=False,  # as the thesis's variants are simulated
             excluded_namespaces=(TESTBED_NAMESPACE,),
             on_control_plane=self._on_control_plane,
+            replicas=1 if self._patience > 1 else Choices.replicas,
+            patience=self._patience,
         )
-        kube = cluster.api.objects
-        if choices == self._choices and _is_configured(kube, choices):
-            return
-        Deployment(kube, self._clock, _discard).deploy(choices, datetime.now(UTC), force=True, wait_s=self._ready_s)
+        kube, things = cluster.api.objects, _by_name(choices)
+        is_new = kube.read(things["DaemonSet", "carico-agent"]) is None
+        if is_new:
+            # Nothing runs, but an earlier deployment may have left checkpoints on the nodes.
+            self._machines.run_on_nodes(cluster, "rm", "-f", _CHECKPOINT)
+        if is_new or choices != self._choices or not _is_configured(kube, things):
+            Deployment(kube, self._clock, _discard).deploy(choices, datetime.now(UTC), force=True, wait_s=self._ready_s)
         self._choices = choices
+        return is_new
 
-    def remove(self, cluster: Cluster) -> None:
-        """Undeploy CARICO, and wait until it is gone."""
-        Deployment(cluster.api.objects, self._clock, _discard).undeploy(NAMESPACE, self._ready_s)
-        self._choices = None
-
-    def forget(self, cluster: Cluster, nodes: Mapping[str, str]) -> None:
-        """Restart agents and servers, forgetting what they have learned, and wait until the nodes have reported."""
-        assert self._choices is not None
+    def begin(self, cluster: Cluster, variant: str, nodes: Mapping[str, str]) -> None:
+        """Let CARICO run and have learned nothing; return when these nodes have reported. Raises as `deploy` does."""
+        if not self.deploy(cluster, variant):
+            self._forget(cluster)
         kube = cluster.api.objects
-        named = {
-            thing["metadata"]["name"]: thing
-            for thing in manifests(self._choices)
-            if "template" in thing.get("spec", {})
-        }
-        agents = named["carico-agent"]
-        # What pools the nodes' knowledge: the aggregation servers, or under the variant demand the schedulers.
-        pooling = named.get("carico-aggregator", named["carico-scheduler"])
-        component = pooling["metadata"]["labels"][COMPONENT]
-        # An agent writes its checkpoint when it ends, so it must be gone before the checkpoint is removed.
-        kube.patch(agents, _placed({_STOPPED: ""}))
-        for pod in kube.list("v1", "Pod", NAMESPACE, f"{SELECTOR},{COMPONENT} in (agent, {component})"):
-            kube.delete(pod)
-        if component == "scheduler":
-            kube.delete(lease(NAMESPACE))  # otherwise the next leader would wait until it has expired
-        wait_until("the agents have ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, _AGENTS)), self._ready_s)
-        self._machines.run_on_nodes(cluster, "rm", "-f", _CHECKPOINT)
-        kube.patch(agents, _placed({_STOPPED: None}))
-        wait_rolled_out(kube, [agents, pooling], self._clock, within_s=self._ready_s, tell=_discard)
 
         def lacking() -> str:
             known = {node.name: node for node in read_status(kube, NAMESPACE, datetime.now(UTC)).nodes}
@@ -144,6 +129,34 @@ class DeployedCarico:
             return f"{', '.join(silent)} did not" if silent else ""
 
         wait_until("the agents have reported", lacking, self._fresh_s)
+
+    def remove(self, cluster: Cluster) -> None:
+        """Undeploy CARICO, and wait until it is gone."""
+        Deployment(cluster.api.objects, self._clock, _discard).undeploy(NAMESPACE, self._ready_s)
+        self._choices = None
+
+    def _forget(self, cluster: Cluster) -> None:
+        """Stop all that learn, remove what they have saved, and start them again."""
+        assert self._choices is not None
+        kube, things = cluster.api.objects, _by_name(self._choices)
+        agents, schedulers = things["DaemonSet", "carico-agent"], things["StatefulSet", "carico-scheduler"]
+        # What pools the nodes' knowledge: the aggregation servers, or under the variant demand the schedulers.
+        pooling = things.get(("StatefulSet", "carico-aggregator"), schedulers)
+        component = pooling["metadata"]["labels"][COMPONENT]
+        selected = f"{SELECTOR},{COMPONENT} in (agent, {component})"
+        # Agents and schedulers save what they know when they end, so they must be gone before that is removed.
+        kube.patch(agents, _placed({_STOPPED: ""}))
+        kube.patch(pooling, {"spec": {"replicas": 0}})
+        for pod in kube.list("v1", "Pod", NAMESPACE, selected):
+            kube.delete(pod)
+        wait_until("what learns has ended", lambda: _listed(kube.list("v1", "Pod", NAMESPACE, selected)), self._ready_s)
+        self._machines.run_on_nodes(cluster, "rm", "-f", _CHECKPOINT)
+        if pooling is schedulers:
+            kube.delete(lease(NAMESPACE))  # otherwise the next leader would wait until it has expired
+            kube.patch(things["ConfigMap", KEPT_COSTS], {"data": None})
+        kube.patch(pooling, {"spec": {"replicas": pooling["spec"]["replicas"]}})
+        kube.patch(agents, _placed({_STOPPED: None}))
+        wait_rolled_out(kube, [agents, pooling], self._clock, within_s=self._ready_s, tell=_discard)
 
     def telemetry(self, cluster: Cluster, nodes: Mapping[str, str]) -> AgentTelemetry:
         """Return the telemetry of these nodes' agents."""
@@ -183,18 +196,18 @@ def agents_for(
     if not chosen.agents:
         carico.remove(cluster)
         return None
-    carico.deploy(cluster, (scheduler.agents or DEFAULT_VARIANT).name)
-    carico.forget(cluster, names)
+    carico.begin(cluster, (scheduler.agents or DEFAULT_VARIANT).name, names)
     return carico.telemetry(cluster, names)
 
 
-def _is_configured(kube: KubeObjects, choices: Choices) -> bool:
+def _by_name(choices: Choices) -> dict[tuple[str, str], KubeObject]:
+    """Return the manifests by kind and name."""
+    return {(thing["kind"], thing["metadata"]["name"]): thing for thing in manifests(choices)}
+
+
+def _is_configured(kube: KubeObjects, things: Mapping[tuple[str, str], KubeObject]) -> bool:
     """Whether the deployed agents still have this configuration; tests may have deployed another one since."""
-    (wanted,) = (
-        thing
-        for thing in manifests(choices)
-        if (thing["kind"], thing["metadata"]["name"]) == ("ConfigMap", "carico-agent")
-    )
+    wanted = things["ConfigMap", "carico-agent"]
     found = kube.read(wanted)
     return found is not None and found.get("data") == wanted["data"]
 

@@ -26,9 +26,8 @@ KNOWN_S = 30.0
 @pytest.fixture
 def demand(kind_cluster, kind_maker):
     """The cluster with CARICO of the variant `demand`, which has learned nothing yet."""
-    carico = DeployedCarico(kind_maker, SystemClock())
-    carico.deploy(kind_cluster.cluster, "demand")
-    carico.forget(kind_cluster.cluster, dict.fromkeys(kind_cluster.workers, ""))
+    nodes = dict.fromkeys(kind_cluster.workers, "")
+    DeployedCarico(kind_maker, SystemClock()).begin(kind_cluster.cluster, "demand", nodes)
     return kind_cluster
 
 

@@ -80,6 +80,14 @@ def test_a_dry_run_prints_yaml_without_a_cluster(capsys, monkeypatch, tmp_path):
     assert not [thing for thing in objects if thing["kind"] == "Secret"]
 
 
+def test_a_small_cluster_gets_one_replica(capsys):
+    assert main(["deploy", "--dry-run", "--replicas", "1"]) == 0
+    sets = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each["kind"] == "StatefulSet"]
+    assert [each["spec"]["replicas"] for each in sets] == [1]
+    assert main(["deploy", "--dry-run", "--replicas", "0"]) == 1
+    assert "replicas must be at least 1, got 0" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("command", ["deploy", "undeploy", "status", "costs"])
 def test_without_a_cluster_the_error_is_one_line(command, tmp_path, capsys):
     assert main([command, "--kubeconfig", str(tmp_path / "nothing")]) == 1

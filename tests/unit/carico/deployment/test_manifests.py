@@ -1,5 +1,6 @@
 """The shipped YAML: valid for the processes that read it, with only the rights stated here."""
 
+import math
 import os
 import subprocess
 import sys
@@ -505,7 +506,7 @@ class TestDisruption:
             assert (
                 budget["selector"]["matchLabels"].items() <= replicated[name]["template"]["metadata"]["labels"].items()
             )
-            assert budget.get("maxUnavailable", replicated[name]["replicas"] - budget.get("minAvailable", 0)) == 1
+            assert budget["maxUnavailable"] == 1, "so that a node with the only replica can be drained"
 
     def test_prometheus_scrapes_every_component(self):
         for thing in WITH_PODS:
@@ -560,6 +561,38 @@ class TestChoices:
         agent = msgspec.convert(yaml.safe_load(maps["carico-agent"]["agent.yaml"]), AgentConfig)
         extender = msgspec.convert(yaml.safe_load(maps["carico-scheduler"]["extender.yaml"]), ExtenderConfig)
         assert (agent.variant, extender.variant, agent.aggregator) == ("demand", "demand", None)
+
+    @pytest.mark.parametrize("replicas", [1, 3])
+    def test_any_number_of_replicas_know_each_other_and_are_called(self, replicas):
+        made = manifests(Choices(replicas=replicas))
+        maps = {each["metadata"]["name"]: each["data"] for each in made if "data" in each}
+        hosts = hosts_of(made)
+        schedulers, aggregators = (
+            [host for host in hosts[server] if "." in host] for server in ("extender", "aggregator")
+        )
+        assert len(schedulers) == len(aggregators) == replicas
+        agent = msgspec.convert(yaml.safe_load(maps["carico-agent"]["agent.yaml"]), AgentConfig)
+        assert [address.rpartition(":")[0] for address in agent.schedulers] == schedulers
+        aggregator = msgspec.convert(yaml.safe_load(maps["carico-aggregator"]["aggregator.yaml"]), AggregatorConfig)
+        assert [address.rpartition(":")[0] for address in aggregator.peers] == aggregators
+
+    def test_patience_lets_probes_wait_longer(self):
+        def limits(choices):
+            return {
+                (thing["metadata"]["name"], container["name"], probe, limit): value
+                for thing in manifests(choices)
+                if "template" in thing.get("spec", {})
+                for container in containers(thing["spec"]["template"])
+                for probe, settings in container.items()
+                if probe.endswith("Probe")
+                for limit, value in settings.items()
+                if limit != "httpGet"
+            }
+
+        usual, patient = limits(Choices()), limits(Choices(patience=2.5))
+        assert usual.keys() == patient.keys()
+        for key, value in usual.items():
+            assert patient[key] == (value if key[-1] == "periodSeconds" else math.ceil(2.5 * value)), key
 
     @pytest.mark.parametrize(("choices", "until_counted"), [(Choices(), True), (Choices(until_counted=False), False)])
     def test_reservations_last_until_a_report_counts_the_pod(self, choices, until_counted):
@@ -633,6 +666,9 @@ class TestChoices:
             {"image": "carico@sha256:12"},
             {"kube_scheduler_image": "ks@md5:" + "0" * 64},
             {"image": "@sha256:" + "0" * 64},
+            {"replicas": 0},
+            {"patience": 0.5},
+            {"patience": math.inf},
         ],
     )
     def test_what_makes_no_sense_is_refused(self, wrong):

@@ -324,8 +324,8 @@ def test_what_the_machine_cannot_run_is_refused_before_a_cluster_is_made(contain
 @pytest.mark.parametrize(
     ("scheduler", "settings", "name", "done"),
     [
-        ("carico:variant=thesis-literal", {}, "carico", ["deploy", "forget", "telemetry"]),
-        ("kube-scheduler", {}, "default-scheduler", ["deploy", "forget", "telemetry"]),
+        ("carico:variant=thesis-literal", {}, "carico", ["begin", "telemetry"]),
+        ("kube-scheduler", {}, "default-scheduler", ["begin", "telemetry"]),
         ("kube-scheduler", {"agents": "false"}, "default-scheduler", ["remove"]),
     ],
 )
@@ -338,8 +338,8 @@ def test_agents_are_deployed_and_reset_under_every_scheduler(containers, schedul
     assert spec.scheduler_name == name
     assert prepared.programs
     assert [call[0] for call in platform._carico.done] == done
-    if done[0] == "deploy":
-        assert platform._carico.done[0] == ("deploy", (spec.agents or DEFAULT_VARIANT).name)
+    if done[0] == "begin":
+        assert platform._carico.done[0][:2] == ("begin", (spec.agents or DEFAULT_VARIANT).name)
 
 
 @pytest.mark.parametrize(
