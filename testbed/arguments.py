@@ -10,7 +10,7 @@ from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from typing import NoReturn
 
-from testbed.errors import did_you_mean
+from testbed.errors import suggested
 
 
 class Parser(ArgumentParser):
@@ -27,6 +27,8 @@ class Parser(ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Add a suggestion to the message, print it with the usage, and exit with code 2."""
+        from workloads.errors import did_you_mean  # only now, or every pytest session would import it
+
         if match := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             message += did_you_mean(match[1], re.findall(r"[\w-]+", match[2]))
         elif match := re.match(r"unrecognized arguments: (--[\w-]+)", message):
@@ -75,8 +77,6 @@ def one_of(choices: Iterable[str]) -> Callable[[str], str]:
 
     def chosen(text: str) -> str:
         if text not in choices:
-            from workloads.errors import suggested  # only now: see `did_you_mean` of `testbed.errors`
-
             raise ArgumentTypeError(f"no such value: {text!r}{suggested(text, choices)}")
         return text
 

@@ -109,17 +109,19 @@ class MissingExtra(Unprepared):
     """Packages that the testbed, or one of its extras, needs are not installed."""
 
 
-def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """Return a question for an error message about an unknown name; an empty text if no known name is close.
+def suggested(given: str, known: Iterable[str], rest: str = "") -> str:
+    """Return the end of an error message about an unknown name; see `workloads.errors.suggested`.
 
-    `workloads.errors` has the same: the plugin must not import `workloads` before a test needs it.
+    The plugin must not import `workloads` before a test needs it. Where a package of the user's own hides it, there is
+    no suggestion.
 
     Examples
     --------
-    >>> did_you_mean("pod_completion", ["job_completion_time", "pod_completion_time"]), did_you_mean("x", ["y"])
-    (", did you mean 'pod_completion_time'?", '')
+    >>> suggested("pod_completion", ["job_completion_time", "pod_completion_time"], "'list' shows all")
+    ", did you mean 'pod_completion_time'? 'list' shows all"
     """
-    from difflib import get_close_matches  # only now, or every pytest session would import it
-
-    close = get_close_matches(given, list(known), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
+    try:
+        from workloads.errors import suggested as found
+    except ImportError:
+        return ""
+    return found(given, known, rest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import InvalidSetting, UsageError, did_you_mean
+from testbed.errors import InvalidSetting, UsageError, suggested
 
 if TYPE_CHECKING:
     from testbed.cluster_options import ClusterOptions
@@ -97,7 +97,7 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
 
         cluster = ExternalCluster(options)
         return RealProvider(cluster, ExternalPlatform(cluster, options.workload_image), options)
-    raise UsageError(f"no provider is named {name!r}{did_you_mean(name, PROVIDERS)}; known: {', '.join(PROVIDERS)}")
+    raise UsageError(f"no provider is named {name!r}{suggested(name, PROVIDERS)}")
 
 
 def makers() -> dict[str, ClusterMaker]:

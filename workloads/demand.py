@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workloads.errors import InvalidDemand, InvalidQuantity, did_you_mean, shown, suggested
+from workloads.errors import InvalidDemand, InvalidQuantity, shown, suggested
 from workloads.mlp import CLASSES
 from workloads.pi import MAX_DECIMALS
 from workloads.quantity import memory_bytes
@@ -256,12 +256,11 @@ def demand_of(workload: str, parameters: Mapping[str, float | str]) -> Demand:
     unknown = [name for name in parameters if name not in known]
     missing = [name for name, one in known.items() if one.default is one.empty and name not in parameters]
     if unknown or missing:
-        meant = did_you_mean(unknown[0], known) if unknown else ""
         wrong = [f"needs {', '.join(missing)}"] * bool(missing)
-        wrong += [f"does not take {', '.join(map(shown, unknown))}{meant}"] * bool(unknown)
+        wrong += [f"does not take {', '.join(map(shown, unknown))}"] * bool(unknown)
+        its = suggested("".join(unknown[:1]), known, f"its parameters: {signature_of(model)}")
         raise InvalidDemand(
-            f"workload {workload!r} {' and '.join(wrong)}{' Its' if meant else '; its'} parameters: "
-            f"{signature_of(model)}",
+            f"workload {workload!r} {' and '.join(wrong)}{its}",
             "parameters",
             *unknown[:1],
         )

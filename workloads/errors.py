@@ -90,17 +90,27 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     return f", did you mean {close[0]!r}?" if close else ""
 
 
-def suggested(given: str, known: Iterable[str]) -> str:
-    """Return the end of an error message about an unknown name: what was meant, if a known name is close, and all.
+def suggested(given: str, known: Iterable[str], rest: str = "") -> str:
+    """Return the end of an error message about an unknown name: what was meant, if a known name is close, and the rest.
+
+    Parameters
+    ----------
+    given : str
+    known : iterable of str
+    rest : str, optional
+        How the message goes on, beginning with a small letter; by default with all known names.
 
     Examples
     --------
     >>> suggested("poison", ["burst", "poisson"]), suggested("x", ["y"])
     (", did you mean 'poisson'? Known: burst, poisson", '; known: y')
+    >>> suggested("poison", ["burst", "poisson"], "write one of them"), suggested("x", [])
+    (", did you mean 'poisson'? Write one of them", '; known: none')
     """
     names = list(known)
     meant = did_you_mean(given, names)
-    return f"{meant or ';'} {'Known' if meant else 'known'}: {', '.join(names)}"
+    rest = rest or f"known: {', '.join(names) or 'none'}"
+    return f"{meant} {rest[0].upper()}{rest[1:]}" if meant else f"; {rest}"
 
 
 def shown(value: object) -> str:

@@ -11,7 +11,7 @@ from carico.commands.output import of_output, print_json, wants_json
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.comparison.baseline import is_baseline
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import UsageError, suggested
 from testbed.report.as_json import verdicts_as_json
 from testbed.report.markdown import add_to_step_summary
 from testbed.report.page.page import page, write_page
@@ -58,10 +58,8 @@ def _report(options: argparse.Namespace) -> int:
     readings = read_all(options.runs, Path.cwd())
     schedulers = {one.scheduler: None for reading in readings for one in reading.repetitions}
     if options.reference is not None and options.reference not in schedulers:
-        raise UsageError(
-            f"--reference {options.reference}: no such scheduler was run{did_you_mean(options.reference, schedulers)}; "
-            f"those that were: {', '.join(schedulers)}"
-        )
+        meant = suggested(options.reference, schedulers, f"those that were: {', '.join(schedulers)}")
+        raise UsageError(f"--reference {options.reference}: no such scheduler was run{meant}")
     for problem in [problem for reading in readings for problem in reading.problems]:
         tell(f"left out: {problem}")
     write_page(options.html, page(readings, options.reference))

@@ -18,7 +18,7 @@ from testbed.comparison.conditions import Condition
 from testbed.comparison.measured import Measured
 from testbed.comparison.runs import Compared, Pairing, among_schedulers, compared, paired
 from testbed.comparison.verdicts import holm
-from testbed.errors import did_you_mean
+from testbed.errors import suggested
 from testbed.measurement.metrics import METRICS
 
 LEVEL = 0.01
@@ -97,8 +97,9 @@ def judge_schedulers(found: Sequence[Measured], reference: str | None, condition
     problems = []
     if reference is not None:
         run = list(dict.fromkeys(one.scheduler for one in found))
-        why = f"the reference {reference} was not run there{did_you_mean(reference, run)}; those that were: "
-        problems = [f"{title} cannot be judged: {why}{', '.join(run)}" for title in lacking]
+        meant = suggested(reference, run, f"those that were: {', '.join(run)}")
+        why = f"the reference {reference} was not run there{meant}"
+        problems = [f"{title} cannot be judged: {why}" for title in lacking]
     if not pairing.pairs and not problems:
         what = "two schedulers" if reference is None else f"the reference {reference} and another scheduler"
         problems.append(f"nothing was compared: no scenario was run under {what}; a baseline judges a scheduler alone")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import UsageError, suggested
 
 if TYPE_CHECKING:
     from testbed.measurement.own import Measurement
@@ -43,5 +43,5 @@ class Extensions:
         except UnknownScenario as error:
             if not self.scenarios:
                 raise
-            close = did_you_mean(name, self.scenarios)
-            raise UsageError(f"{error}{close}; added by hooks: {', '.join(self.scenarios)}") from error
+            by_hooks = suggested(name, self.scenarios, f"added by hooks: {', '.join(self.scenarios)}")
+            raise UsageError(f"{error}{by_hooks}") from error

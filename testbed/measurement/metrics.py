@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import UsageError, suggested
 
 if TYPE_CHECKING:
     from testbed.results.schema import Repetition
@@ -86,7 +86,7 @@ def metric_named(name: str) -> Metric:
         If there is none of that name; the message lists the known ones.
     """
     if name not in METRICS:
-        raise UsageError(f"no metric is named {name!r}{did_you_mean(name, METRICS)}; known: {', '.join(METRICS)}")
+        raise UsageError(f"no metric is named {name!r}{suggested(name, METRICS)}")
     return METRICS[name]
 
 
@@ -114,9 +114,7 @@ def chosen(text: str) -> list[Figure]:
     metric = metric_named(name)
     known = statistics_of(metric)
     if statistic and statistic not in known:
-        raise UsageError(
-            f"{name} has no statistic {statistic!r}{did_you_mean(statistic, known)}; known: {', '.join(known)}"
-        )
+        raise UsageError(f"{name} has no statistic {statistic!r}{suggested(statistic, known)}")
     return [Figure(name, one) for one in ([statistic] if statistic else metric.statistics)]
 
 

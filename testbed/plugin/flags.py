@@ -11,7 +11,7 @@ import pytest
 from testbed import arguments
 from testbed.cluster_flags import ATTEMPTS_HELP, CLUSTER_FLAGS
 from testbed.comparison import USUAL
-from testbed.errors import did_you_mean
+from testbed.errors import suggested
 from testbed.experiment.presets import DEFAULT_SEED, PRESETS
 from testbed.providers import PROVIDERS
 
@@ -172,10 +172,8 @@ def refuse_unknown(parser: pytest.Parser, args: list[str]) -> None:
     ours = [f"--{name.replace('_', '-')}" for name in vars(known) if name.startswith("carico_")]
     for option in (word.partition("=")[0] for word in unknown):
         if option.startswith("--carico-"):
-            raise pytest.UsageError(
-                f"carico: there is no option {option}{did_you_mean(option, ours)}; 'pytest --help' lists all of them "
-                f"under 'CARICO testbed'"
-            )
+            meant = suggested(option, ours, "'pytest --help' lists all of them under 'CARICO testbed'")
+            raise pytest.UsageError(f"carico: there is no option {option}{meant}")
 
 
 def refuse_unknown_keys(config: pytest.Config) -> None:
@@ -189,8 +187,6 @@ def refuse_unknown_keys(config: pytest.Config) -> None:
     # pytest has no public name for what it warns of; without this one, its warning is all there is.
     unknown: set[str] = getattr(config, "_get_unknown_ini_keys", set)()
     if ours := sorted(key for key in unknown if key.startswith("carico")):
-        from workloads.errors import suggested  # only now: see `did_you_mean` of `testbed.errors`
-
         key = ours[0]
         raise pytest.UsageError(
             f"carico: there is no ini key {key!r}{suggested(key, (f'carico_{name}' for name in NAMES))}"

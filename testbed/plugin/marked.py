@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from testbed.comparison.conditions import conditions
-from testbed.errors import TestbedError, UsageError, did_you_mean
+from testbed.errors import TestbedError, UsageError, suggested
 from testbed.plugin.markers import CARICO
 from testbed.plugin.options import Options
 from testbed.providers import PROVIDERS
@@ -51,8 +51,7 @@ def experiment_of(item: pytest.Item) -> MarkedExperiment | None:
     unknown = sorted(set(given) - {*KEYS, PROVIDERS_KEY})
     if unknown or len(marker.args) > len(KEYS):
         what, known = ", ".join(unknown) or f"a {len(KEYS) + 1}th argument", [*KEYS, PROVIDERS_KEY]
-        meant = did_you_mean(unknown[0], known) if unknown else ""
-        raise UsageError(f"the marker carico does not know {what}{meant}; known: {', '.join(known)}")
+        raise UsageError(f"the marker carico does not know {what}{suggested(what, known)}")
     fail_on = () if given.get("fail_on") is None else _names(given["fail_on"])
     if given.get("fail_on") is not None and not fail_on:
         raise UsageError(f"the marker carico needs fail_on='CONDITION' or a list of them, got {given['fail_on']!r}")
@@ -113,8 +112,7 @@ def wrong_providers(items: Iterable[pytest.Item], mine: str) -> list[Problem]:
     def check(item: pytest.Item) -> None:
         for name in providers_of(item):
             if name not in known:
-                meant = did_you_mean(name, known)
-                raise UsageError(f"marker carico: no provider is named {name!r}{meant}; known: {', '.join(known)}")
+                raise UsageError(f"marker carico: no provider is named {name!r}{suggested(name, known)}")
 
     return _problems(items, check)
 

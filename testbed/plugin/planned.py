@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from testbed.errors import InvalidSpec
+from testbed.errors import InvalidSpec, suggested
 from testbed.plugin.marked import experiment_of
 from testbed.plugin.options import Options
 from testbed.requirements import Problem
@@ -65,7 +65,6 @@ def reference_problems(
         Whether the reference is for these tests alone, so that one of them must run it.
     """
     from testbed.schedulers.spec import parse_spec
-    from workloads.errors import suggested
 
     wanted, known = options.reference, list(dict.fromkeys(one.scheduler for one in plans))
     if wanted is None or not plans or wanted in known:

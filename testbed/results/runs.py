@@ -16,13 +16,14 @@ from pathlib import Path
 
 import msgspec
 
-from testbed.errors import ResultsError, UsageError, did_you_mean
+from testbed.errors import ResultsError, UsageError, suggested
 from testbed.results import runs_folder
 from testbed.results.files import folders_with
 from testbed.results.locks import ActiveProcesses
 from testbed.results.repetition_log import RepetitionLog
 from testbed.results.run import Run, read_run, write_run
 
+_LISTS = "'carico-testbed runs' lists the runs"
 LATEST = "latest"
 """Names the newest run that has results: in commands, and as a link beside the folder of runs."""
 
@@ -107,12 +108,12 @@ def run_named(name: str | None, root: Path, *, or_file: bool = False) -> RunFold
     if name is None:
         left = [run for run in all_runs(folder) if run.log.path.exists()]
         if not left:
-            raise UsageError(f"no run in {folder} has repetitions to recover; 'carico-testbed runs' lists the runs")
+            raise UsageError(f"no run in {folder} has repetitions to recover; {_LISTS}")
         return left[-1]
     if name == LATEST:
         if newest := _with_results(folder):
             return newest[-1]
-        raise UsageError(f"no run in {folder} has results; 'carico-testbed runs' lists the runs")
+        raise UsageError(f"no run in {folder} has results; {_LISTS}")
     for path in (folder / name, Path(name)):
         if (path / "run.json").is_file():
             return RunFolder(path)
@@ -120,7 +121,7 @@ def run_named(name: str | None, root: Path, *, or_file: bool = False) -> RunFold
     if or_file:
         known += sorted(path.name for path in Path.cwd().glob("*.json"))
     problem = f"neither a file nor a run in {folder}" if or_file else f"no run in {folder}"
-    raise UsageError(f"{problem} is named {name!r}{did_you_mean(name, known)}; 'carico-testbed runs' lists the runs")
+    raise UsageError(f"{problem} is named {name!r}{suggested(name, known, _LISTS)}")
 
 
 def killed_run_notices(folder: Path) -> list[str]:

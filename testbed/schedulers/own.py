@@ -16,9 +16,9 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from testbed.errors import InvalidSpec, did_you_mean
+from testbed.errors import InvalidSpec, suggested
 from testbed.schedulers.interface import Scheduler
-from workloads.errors import Misfit
+from workloads.errors import Misfit, did_you_mean
 from workloads.fitting import fitted
 
 GROUP = "carico_testbed.schedulers"
@@ -53,10 +53,8 @@ def load_class(path: str) -> type[Scheduler]:
     classes = {key: kind for key, kind in vars(module).items() if _is_scheduler(kind)}
     found = vars(module).get(wanted)
     if found is None:
-        known = ", ".join(sorted(classes)) or "none"
-        raise InvalidSpec(
-            f"{path!r}: {name} has no class {wanted!r}{did_you_mean(wanted, classes)}; its schedulers: {known}"
-        )
+        its = f"its schedulers: {', '.join(sorted(classes)) or 'none'}"
+        raise InvalidSpec(f"{path!r}: {name} has no class {wanted!r}{suggested(wanted, classes, its)}")
     return checked(path, found)
 
 
@@ -147,9 +145,7 @@ def check_options(text: str, options: Mapping[str, str], *known: str) -> None:
     """Check that all options are known; raises InvalidSpec."""
     unknown = sorted(set(options) - set(known))
     if unknown:
-        close = did_you_mean(unknown[0], known)
-        allowed = ", ".join(known) or "none"
-        raise InvalidSpec(f"{text!r}: unknown option {', '.join(unknown)}{close}; known: {allowed}")
+        raise InvalidSpec(f"{text!r}: unknown option {', '.join(unknown)}{suggested(unknown[0], known)}")
 
 
 def path_of(kind: type[Scheduler]) -> str:

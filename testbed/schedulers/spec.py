@@ -22,7 +22,7 @@ from carico.errors import InvalidInput
 from carico.model.estimators import KalmanSettings
 from carico.model.variants import DEFAULT_VARIANT, Variant
 from carico.variants import VARIANTS
-from testbed.errors import InvalidSpec, did_you_mean
+from testbed.errors import InvalidSpec, suggested
 from testbed.schedulers.interface import Scheduler
 from testbed.schedulers.own import (
     check_options,
@@ -266,10 +266,7 @@ def parse_spec(text: str, own: Mapping[str, type[Scheduler]] | None = None) -> S
     if name == "carico":
         wanted = options.pop("variant", DEFAULT_VARIANT.name)
         if wanted not in VARIANTS:
-            raise InvalidSpec(
-                f"{text!r}: no variant is named {wanted!r}{did_you_mean(wanted, VARIANTS)}; known: "
-                f"{', '.join(VARIANTS)}"
-            )
+            raise InvalidSpec(f"{text!r}: no variant is named {wanted!r}{suggested(wanted, VARIANTS)}")
         try:
             variant = VARIANTS[wanted]
             return CaricoSpec(text, _changed(text, variant, options))
@@ -284,14 +281,14 @@ def parse_spec(text: str, own: Mapping[str, type[Scheduler]] | None = None) -> S
     if name in points:
         return _own(text, load_entry_point(points[name]), options)
     names = (*_BUILT_IN, *own, *points)
-    module_class = class_meant(name.partition(",")[0])
-    meant = did_you_mean(name, names) if module_class is None else f", did you mean {module_class!r}?"
-    raise InvalidSpec(
-        f"no scheduler is named {name!r}{meant}; write carico, carico:variant=NAME, "
-        f"kube-scheduler, kube-scheduler:cpu=100m,memory=750Mi, "
+    of_module = class_meant(name.partition(",")[0])
+    rest = (
+        "write carico, carico:variant=NAME, kube-scheduler, kube-scheduler:cpu=100m,memory=750Mi, "
         + "".join(f"{one}, " for one in names[2:])
         + "one of your own as module:Class,key=value, or on a real cluster schedulerName=NAME,manifest=FILE"
     )
+    meant = suggested(name, names, rest) if of_module is None else suggested(of_module, [of_module], rest)
+    raise InvalidSpec(f"no scheduler is named {name!r}{meant}")
 
 
 def _options(text: str, written: str) -> dict[str, str]:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from carico.model.variants import SAMPLES_PER_S
-from testbed.errors import InvalidSetting, did_you_mean
+from testbed.errors import InvalidSetting, suggested
 from testbed.simulation.parameter_sets import DEFAULT, PARAMETER_SETS
 from workloads.errors import Misfit
 from workloads.fitting import fitted
@@ -346,16 +346,11 @@ def parameters_from(settings: Mapping[str, Any]) -> SimulationParameters:
     known = SimulationParameters.__struct_fields__
     unknown = sorted(set(own) - set(known))
     if unknown:
-        raise InvalidSetting(
-            f"no setting is named {', '.join(map(repr, unknown))}{did_you_mean(unknown[0], (SET, *known))}; known: "
-            f"{', '.join((SET, *known))}"
-        )
+        meant = suggested(unknown[0], (SET, *known))
+        raise InvalidSetting(f"no setting is named {', '.join(map(repr, unknown))}{meant}")
     named = settings.get(SET, DEFAULT)
     if named not in PARAMETER_SETS:
-        raise InvalidSetting(
-            f"no set of parameters is named {named!r}{did_you_mean(str(named), PARAMETER_SETS)}; known: "
-            f"{', '.join(PARAMETER_SETS)}"
-        )
+        raise InvalidSetting(f"no set of parameters is named {named!r}{suggested(str(named), PARAMETER_SETS)}")
     try:
         parameters: SimulationParameters = fitted({**PARAMETER_SETS[named], **own}, SimulationParameters, strict=False)
     except Misfit as error:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from testbed.errors import UsageError, did_you_mean
+from testbed.errors import UsageError, suggested
 from testbed.results.schema import Repetition
 
 SIZES = ("pods", "nodes", "seeds")
@@ -116,16 +116,16 @@ def check_axis(axis: Axis, schedulers: Sequence[str], settings: Sequence[str]) -
     if axis.scheduler is not None:
         if axis.scheduler not in bases:
             raise UsageError(
-                f"--over {axis.name}: no scheduler under test is {axis.scheduler!r}"
-                f"{did_you_mean(axis.scheduler, bases)}; they are {', '.join(bases)}"
+                f"--over {axis.name}: no scheduler under test is {axis.scheduler!r}{suggested(axis.scheduler, bases)}"
             )
         return
     if axis.name not in (*SIZES, *settings):
-        close = did_you_mean(axis.name, (*SIZES, *settings))
-        raise UsageError(
-            f"--over {axis.name}: there is no such thing{close}; known: {', '.join(SIZES)}, a parameter of a scheduler "
-            f"such as {bases[-1]}.cpu, or a setting that 'carico-testbed list' shows"
+        rest = (
+            f"known: {', '.join(SIZES)}, a parameter of a scheduler such as {bases[-1]}.cpu, or a setting that "
+            f"'carico-testbed list' shows"
         )
+        meant = suggested(axis.name, (*SIZES, *settings), rest)
+        raise UsageError(f"--over {axis.name}: there is no such thing{meant}")
     if axis.name in SIZES and (wrong := [one for one in axis.values if not one.isdecimal()]):
         raise UsageError(f"--over {axis.name}: whole numbers are needed, got {wrong[0]!r}")
 

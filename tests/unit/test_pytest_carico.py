@@ -59,6 +59,20 @@ def test_cluster_tests_are_refused_in_one_sentence_where_workloads_is_hidden(pro
     )
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("--carico-sed=3", "ERROR: carico: there is no option --carico-sed*"),
+        ("--carico-preset=smok", "*--carico-preset: no such value: 'smok'*"),
+    ],
+)
+def test_wrong_options_are_told_where_workloads_is_hidden(project, option, told):
+    result = project("workloads", CLUSTER, option)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([told])
+    result.stderr.no_fnmatch_line("*Traceback*")
+
+
 def test_the_plugin_can_be_left_out(project):
     result = project("testbed", OWN, "-p", "no:testbed.plugin")
     result.assert_outcomes(passed=1)

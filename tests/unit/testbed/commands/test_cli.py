@@ -189,7 +189,7 @@ def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
         (["pi-2000", "--set", "pressure"], "--set: a setting is written key=value, got 'pressure'"),
         (
             ["pi-2000", "--set", "warp=9"],
-            "no setting is named 'warp', did you mean 'warm_up_s'\\?; known: parameters, pressure",
+            "no setting is named 'warp', did you mean 'warm_up_s'\\? Known: parameters, pressure",
         ),
         (
             ["pi-2000", "--set", "pressure=psi"],

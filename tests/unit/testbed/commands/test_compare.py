@@ -77,9 +77,9 @@ def test_nothing_in_common_is_never_green(folder, capsys):
         (["a.json", "x"], "neither a file nor a run in .* is named 'x'; 'carico-testbed runs' lists"),
         (
             ["emty.json", "latest"],
-            "neither a file nor a run in .* is named 'emty.json', did you mean 'empty.json'\\?; ",
+            "neither a file nor a run in .* is named 'emty.json', did you mean 'empty.json'\\? 'carico",
         ),
-        (["a.json", "latst"], "neither a file nor a run in .* is named 'latst', did you mean 'latest'\\?; "),
+        (["a.json", "latst"], "neither a file nor a run in .* is named 'latst', did you mean 'latest'\\? 'carico"),
         (["a.json", "latest"], "no run in .* has results"),
         (["a.json", "empty.json"], r"empty\.json has no repetitions"),
         (["a.json", "a.json", "--metric", "pod"], "no metric is named 'pod'"),

@@ -47,7 +47,7 @@ def test_files_become_the_page_that_is_asked_for(file, capsys):
 
 def test_a_reference_that_was_not_run_is_a_wrong_argument(file, capsys):
     assert main(["report", "r.json", "--reference", "carica"]) == 2
-    assert "no such scheduler was run, did you mean 'carico'?; those that were: carico, " in capsys.readouterr().err
+    assert "no such scheduler was run, did you mean 'carico'? Those that were: carico, " in capsys.readouterr().err
     assert not Path("report.html").exists()
 
 

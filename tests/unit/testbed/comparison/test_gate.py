@@ -142,7 +142,7 @@ class TestNothingPassesUnmeasured:
     def test_by_a_reference_that_was_not_run(self):
         both = [run((PCT, TIMES), scheduler=name) for name in ("carico", "other")]
         assert failures(judge_schedulers(both, "carco", conditions([self.GATE]))) == [
-            f"pi-2000 · {name} cannot be judged: the reference carco was not run there, did you mean 'carico'?; those "
+            f"pi-2000 · {name} cannot be judged: the reference carco was not run there, did you mean 'carico'? Those "
             f"that were: carico, other"
             for name in ("carico", "other")
         ]

@@ -67,7 +67,7 @@ def test_a_metric_is_known_only_while_the_session_lasts(session):
 def test_unknown_names_say_what_was_added(session):
     result = session(ADDED, "tin")
     assert result.ret == 4
-    result.stderr.fnmatch_lines(["*no scenario is named 'tin'*did you mean 'tiny'?; added by hooks: tiny*"])
+    result.stderr.fnmatch_lines(["*no scenario is named 'tin'*did you mean 'tiny'? Added by hooks: tiny*"])
     result = session(ADDED, "tiny", "mien")
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*no scheduler is named 'mien', did you mean 'mine'?*"])

@@ -32,7 +32,7 @@ def test_a_marker_names_the_experiment(session, pytester, marker, schedulers, re
     [
         (
             "scenaro='pi-2000'",
-            "*does not know scenaro, did you mean 'scenario'?; known: scenario, scheduler, repetitions, fail_on, *",
+            "*does not know scenaro, did you mean 'scenario'? Known: scenario, scheduler, repetitions, fail_on, *",
         ),
         ("'pi-2000', 'carico', 1, None, 5", "*does not know a 5th argument; known: scenario, *"),
         ("", "*needs scenario='NAME', got None"),

@@ -157,7 +157,7 @@ def test_a_provider_that_does_not_exist_is_never_a_reason_to_pass(session, pytes
         return
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["*test_one: marker carico: no provider is named 'knid', did you mean 'kind'?; known: simulated, kind, *"]
+        ["*test_one: marker carico: no provider is named 'knid', did you mean 'kind'? Known: simulated, kind, *"]
     )
     result.stdout.no_fnmatch_line("*--carico-provider=knid*")
 

@@ -67,7 +67,7 @@ def test_an_invalid_marker_is_no_internal_error_in_workers(session, pytester):
     result = session("-m", "cluster", *XDIST, "-n1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["ERROR: carico: test_m.py::test_one: the marker carico does not know scenaro, did you mean 'scenario'?; *"]
+        ["ERROR: carico: test_m.py::test_one: the marker carico does not know scenaro, did you mean 'scenario'? Known: *"]
     )
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
 

@@ -98,7 +98,7 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
             return 1.0
 
     assert parse_spec("best-fit", {"best-fit": Other}).kind is Other
-    with pytest.raises(InvalidSpec, match=r"'best-fti', did you mean 'best-fit'\?; write carico, .*best-fit, "):
+    with pytest.raises(InvalidSpec, match=r"'best-fti', did you mean 'best-fit'\? Write carico, .*best-fit, "):
         parse_spec("best-fti")
     with pytest.raises(InvalidSpec, match="'neither': Neither has neither filter nor score"):
         parse_spec("neither", {"neither": sys.modules["own_schedulers"].Neither})
@@ -109,12 +109,12 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
     [
         (
             "own_schedulers:BestFi",
-            r"no class 'BestFi', did you mean 'BestFit'\?; its schedulers: BestFit, Misspelt, NeedsOne, Neither",
+            r"no class 'BestFi', did you mean 'BestFit'\? Its schedulers: BestFit, Misspelt, NeedsOne, Neither",
         ),
         ("own_schedulers:NOT_ONE", "is 3: a class is needed whose base is testbed.schedulers.Scheduler"),
         ("own_scheduler:BestFit", "no module is named 'own_scheduler', neither in .* nor among the installed packages"),
         ("own_broken:BestFit", "importing own_broken failed: ZeroDivisionError: division by zero"),
-        ("own_schedulers:BestFit,limi=1", r"unknown option limi, did you mean 'limit'\?; known: limit, label, verbose"),
+        ("own_schedulers:BestFit,limi=1", r"unknown option limi, did you mean 'limit'\? Known: limit, label, verbose"),
         ("own_schedulers:BestFit,limit=much", "limit: a number is needed, got 'much'$"),
         ("own_schedulers:BestFit,limit=2", "BestFit refuses its parameters: a limit is at most 1"),
         ("own_schedulers:BestFit,limit", "options are written key=value, each once, got 'limit'"),
@@ -128,7 +128,7 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
         ("schedulerName=x,within_s=-1", "within_s needs a number of seconds, more than 0"),
         ("own_schedulers:Neither", "Neither has neither filter nor score, .*: define at least one$"),
         ("own_schedulers:Misspelt", r"define at least one; it has 'filtr', did you mean 'filter'\?"),
-        ("own_schedulers", r"no scheduler is named 'own_schedulers', did you mean 'own_schedulers:BestFit'\?; write"),
+        ("own_schedulers", r"no scheduler is named 'own_schedulers', did you mean 'own_schedulers:BestFit'\? Write"),
         ("own_schedulers.NeedsOne", r"did you mean 'own_schedulers:NeedsOne'\?"),
         ("own_schedulers.NeedsOne,weight=1", r"did you mean 'own_schedulers:NeedsOne'\?"),
         ("own_broken", "no scheduler is named 'own_broken'; write"),

@@ -70,7 +70,7 @@ def test_a_spec_keeps_its_text(text):
         ("carico:", "key=value"),
         ("carico:variant", "key=value"),
         ("carico:variant=nope", "no variant is named 'nope'; known: .*thesis-literal"),
-        ("carico:variant=demnad", "no variant is named 'demnad', did you mean 'demand'\\?; known: "),
+        ("carico:variant=demnad", "no variant is named 'demnad', did you mean 'demand'\\? Known: "),
         ("carico:cpu=100m", "unknown option cpu; known: variant, cpu_metric, batch_size, .*initial_cost"),
         ("carico:name=x", "unknown option name"),
         ("carico:batch_size=2.5", "batch_size: a whole number is needed, got '2.5'"),

@@ -91,7 +91,7 @@ def test_the_first_seed_of_every_point_comes_first():
         ("nodes=1,1", "each value once"),
         ("seeds=1..999999", "more than 10000 values"),
         ("nodes=two", "whole numbers are needed, got 'two'"),
-        ("nods=1", r"there is no such thing, did you mean 'nodes'\?; known: pods, nodes, seeds, a parameter"),
+        ("nods=1", r"there is no such thing, did you mean 'nodes'\? Known: pods, nodes, seeds, a parameter"),
         ("report_delay=1", "did you mean 'report_delay_s'"),
         ("kube-schedular.cpu=1", r"no scheduler under test is 'kube-schedular', did you mean 'kube-scheduler'\?"),
     ],
