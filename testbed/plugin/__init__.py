@@ -88,9 +88,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_configure_node(node: Any) -> None:
     """Send the run's id and command to an xdist worker, of whose tests this process does not know yet."""
     from testbed.plugin.state import state_of
+    from testbed.plugin.told import FILE, file_for_worker
 
     state = state_of(node.config)
-    node.workerinput |= {"carico_run": state.run_id, "carico_command": list(state.command)}
+    node.workerinput |= {
+        "carico_run": state.run_id,
+        "carico_command": list(state.command),
+        FILE: file_for_worker(node.config),
+    }
 
 
 def _is_asked_for(config: pytest.Config) -> bool:

@@ -19,6 +19,7 @@ from testbed.plugin.report import write_report
 from testbed.plugin.selection import asks_for_all
 from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.state import STATE, State, provider_of
+from testbed.plugin.told import tell, told
 from testbed.report.numbers import wrapped
 
 if TYPE_CHECKING:
@@ -62,7 +63,11 @@ def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest
     if not any(map(is_cluster, items)):
         return None
     lines = lines_on_earlier_runs(state) if asks_for_all(config, state.options) else session_header(config)
-    return [*lines, *(line for said in state.warnings for line in wrapped(f"carico: {said}", indent=""))]
+    return [*lines, *_lines(state.warnings)]
+
+
+def _lines(warnings: Sequence[str]) -> list[str]:
+    return [line for said in warnings for line in wrapped(f"carico: {said}", indent="")]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -71,6 +76,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     state = session.config.stash[STATE]
     problems = check_session(session.config, session.items)
     if not problems:
+        if state.worker:
+            tell(session.config, state.warnings)
         return
     if not state.worker:
         raise pytest.UsageError(f"carico: {listed(problems)}")
@@ -172,8 +179,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: Sequence[str]) -> None:
-    """Take the order of the tests from a worker, because this process collects none."""
-    node.config.stash[STATE].order = {name: place for place, name in enumerate(ids)}
+    """Take the order of the tests and the warnings from a worker, because this process collects no tests."""
+    state = node.config.stash[STATE]
+    state.order = {name: place for place, name in enumerate(ids)}
+    reporter: pytest.TerminalReporter | None = node.config.pluginmanager.getplugin("terminalreporter")
+    if reporter is None or state.warnings:
+        return  # all workers collect the same
+    state.warnings = told(node)
+    if state.warnings and node.config.get_terminal_writer().width_of_current_line:
+        reporter.write_line("")  # on a terminal, xdist is in the middle of a line
+    for line in _lines(state.warnings):
+        reporter.write_line(line)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -109,7 +109,9 @@ def test_a_wrong_flag_ends_with_4_and_one_message(session, mixed, flag, message)
 def test_a_misspelt_flag_is_told_which_one_was_meant(session, mixed):
     result = session("-m", "cluster", "--carico-repetition=3")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*no option --carico-repetition, did you mean '--carico-repetitions'[?] 'pytest --help' lists *"])
+    result.stderr.fnmatch_lines(
+        ["*no option --carico-repetition, did you mean '--carico-repetitions'[?] 'pytest --help' lists *"]
+    )
 
 
 def test_a_flag_of_the_projects_own_is_left_alone(session, pytester, mixed):

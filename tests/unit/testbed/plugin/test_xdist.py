@@ -3,6 +3,7 @@
 import pytest
 
 from testbed.results.runs import all_runs
+from tests.kits.printed import printed
 
 pytest.importorskip("xdist")
 
@@ -67,9 +68,21 @@ def test_an_invalid_marker_is_no_internal_error_in_workers(session, pytester):
     result = session("-m", "cluster", *XDIST, "-n1")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["ERROR: carico: test_m.py::test_one: the marker carico does not know scenaro, did you mean 'scenario'? Known: *"]
+        ["ERROR: carico: test_m.py::test_one: the marker carico does not know scenaro, did you mean 'scenario'? *"]
     )
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+FEW = "carico: comparisons will be inconclusive: 1 repetition would be measured, a comparison needs 3: "
+
+
+@pytest.mark.parametrize("arguments", [[], ["-q"]])
+def test_too_few_repetitions_are_told_once_and_before_anything_runs(session, pytester, arguments):
+    pytester.makepyfile(TESTS)
+    shown = printed(session("-m", "cluster", *XDIST, "-n2", *arguments))
+    assert shown.count(FEW) == 1
+    assert shown.index(FEW) < shown.index("[100%]")
+    assert FEW not in printed(session("-m", "cluster", "--carico-repetitions=3", *XDIST, "-n2", *arguments))
 
 
 @pytest.fixture
