@@ -21,12 +21,12 @@ from carico.variants import VARIANTS
 from testbed.cli import make_parser as testbed_parser
 from testbed.measurement.metrics import METRICS, statistics_of
 from testbed.plugin.flags import FLAGS_ONLY, add_options
-from testbed.results import outcomes, outcomes_file, record, repetition_log, schema
+from testbed.results import gate_file, outcomes, outcomes_file, record, repetition_log, schema
 from testbed.results.json_schema import FILES, schema_of
 
 FOLDER = Path(__file__).parent / "reference"
 _NOTE = "\n<!-- Written by docs/make_reference.py: change the code instead, and run it again. -->\n"
-_MODULES = (schema, record, repetition_log, outcomes, outcomes_file)
+_MODULES = (schema, record, repetition_log, outcomes, outcomes_file, gate_file)
 
 
 def main() -> int:

@@ -5,6 +5,7 @@ A session is judged by a baseline; without one, its schedulers are judged by the
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
@@ -154,9 +155,25 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
             notes.insert(0, f"not asked for, as only a part of the tests was chosen: {of_all}")
     state.messages += [gate_line(gate), *(line for said in gate_notes(gate) for line in wrapped(said)), *notes]
     state.gate = gate
+    _keep(state, gate)
     sentences = failures(gate)
     names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
     return [failed_report(name, sentence) for name, sentence in zip(names, sentences, strict=True)]
+
+
+def _keep(state: State, gate: Gate) -> None:
+    """Keep what the gate has said in the run's folder, if there was a run, for reports that are made later."""
+    if state.ended is None:
+        return
+    from testbed.report.kept_gate import kept
+    from testbed.results.gate_file import BaselineUsed, write_gate
+
+    file = state.options.judged_by
+    try:
+        used = None if file is None else BaselineUsed(str(file), hashlib.sha256(file.read_bytes()).hexdigest())
+        write_gate(state.record.folder.gate, kept(gate, used))
+    except OSError as error:
+        state.error = f"cannot keep what the gate said in {state.run_path}: {error.strerror}"
 
 
 def judge_noise(state: State) -> list[pytest.TestReport]:

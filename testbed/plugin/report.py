@@ -49,9 +49,9 @@ def write_report(state: State) -> None:
         return
     readings = read_all([state.run_path], state.root)
     if measured:
-        add_to_step_summary(readings, os.environ, state.options.reference, state.gate)
+        add_to_step_summary(readings, os.environ, state.options.reference)
     if page_file is not None:
         from testbed.report.page.page import page, write_page
 
-        write_page(page_file, page(readings, state.options.reference, state.gate))
+        write_page(page_file, page(readings, state.options.reference))
         state.messages.append(f"report: {page_file}")

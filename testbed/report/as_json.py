@@ -11,6 +11,7 @@ from testbed.errors import ResultsError
 from testbed.report.claims import headline
 from testbed.report.groups import by_scheduler
 from testbed.report.judgements import Judged, judged_rows
+from testbed.report.kept_gate import kept
 from testbed.results.outcomes import Outcome
 from testbed.results.reading import Reading
 from testbed.results.runs import RunFolder
@@ -71,6 +72,7 @@ def verdicts_as_json(readings: Iterable[Reading], reference: str | None) -> dict
                 "run": reading.name,
                 "rows": [_judged(one) for one in judged_rows(by_scheduler(reading.repetitions), reference)],
                 "problems": reading.problems,
+                "gate": reading.gate,
             }
             for reading in readings
         ]
@@ -106,23 +108,7 @@ def comparison_as_json(pairing: Pairing, rows: Sequence[Row], gate: Gate | None)
         ],
         "only_reference": pairing.only_reference,
         "only_candidate": pairing.only_candidate,
-        "gate": None
-        if gate is None
-        else {
-            "passed": gate.passed,
-            "judgements": [
-                {
-                    "title": one.found.title,
-                    "condition": one.condition.text,
-                    "outcome": one.outcome,
-                    **_compared(one.found),
-                }
-                for one in gate.judgements
-            ],
-            "problems": gate.problems,
-            "not_measured": gate.not_measured,
-            "not_in_baseline": gate.not_in_baseline,
-        },
+        "gate": None if gate is None else kept(gate),
     }
 
 

@@ -85,7 +85,12 @@ def _effect_of(found: Compared) -> str:
 
 def failures(gate: Gate) -> list[str]:
     """Return a sentence for every reason why a gate has not passed; none if it has."""
-    return [_regression(one) for one in gate.judgements if one.outcome == "regressed"] + gate.problems
+    return regressions(gate) + gate.problems
+
+
+def regressions(gate: Gate) -> list[str]:
+    """Return a sentence for every figure that is worse than a gate allows."""
+    return [_regression(one) for one in gate.judgements if one.outcome == "regressed"]
 
 
 def gate_notes(gate: Gate) -> list[str]:

@@ -9,10 +9,8 @@ from itertools import groupby
 from pathlib import Path
 
 from testbed.comparison.aa import aa_rows
-from testbed.comparison.gate import Gate
 from testbed.errors import ResultsError
 from testbed.report.aa import aa_sentence
-from testbed.report.comparison import failures, gate_line
 from testbed.report.groups import by_scheduler
 from testbed.report.judgements import judged_rows
 from testbed.report.tables import effect_of, with_interval
@@ -23,22 +21,20 @@ _JOB = ("GITHUB_RUN_ID", "GITHUB_RUN_ATTEMPT", "GITHUB_JOB")
 """Variables that tell jobs apart; every step of a job has another `VARIABLE`."""
 
 
-def verdict_markdown(readings: Sequence[Reading], reference: str | None = None, gate: Gate | None = None) -> str:
-    """Return a table of all jobs and schedulers with their verdicts, run by run.
+def verdict_markdown(readings: Sequence[Reading], reference: str | None = None) -> str:
+    """Return a table of all jobs and schedulers with their verdicts, run by run; what a gate has said comes first.
 
     Parameters
     ----------
     readings : sequence of Reading
     reference : str, optional
         The scheduler with which the others of a run are compared.
-    gate : Gate, optional
-        What the runs were judged by: whether they pass is said first, and why not.
     """
     lines = []
     for reading in readings:
         lines += [f"### carico-testbed: {_escaped(reading.name)}", ""]
-        if gate is not None:
-            lines += [f"**{_escaped(gate_line(gate))}**", "", *(f"- {_escaped(one)}" for one in failures(gate)), ""]
+        if (gate := reading.gate) is not None:
+            lines += [f"**{_escaped(gate.line)}**", "", *(f"- {_escaped(one)}" for one in gate.failures), ""]
         rows = judged_rows(by_scheduler(reading.repetitions), reference)
         for title, mine in groupby(rows, lambda row: row.title):
             lines += [f"**{_escaped(title)}**", "", "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |"]
@@ -59,7 +55,7 @@ def verdict_markdown(readings: Sequence[Reading], reference: str | None = None, 
 
 
 def add_to_step_summary(
-    readings: Sequence[Reading], environment: Mapping[str, str], reference: str | None = None, gate: Gate | None = None
+    readings: Sequence[Reading], environment: Mapping[str, str], reference: str | None = None
 ) -> None:
     """Add the verdicts to the job's summary, if this is a job of GitHub Actions: those of a run once in a job.
 
@@ -78,7 +74,7 @@ def add_to_step_summary(
         return
     try:
         with Path(name).open("a", encoding="utf-8") as file:
-            file.write(verdict_markdown(new, reference, gate) + "\n")
+            file.write(verdict_markdown(new, reference) + "\n")
     except OSError as error:
         raise ResultsError(f"cannot add the verdicts to ${VARIABLE}, {name}: {error.strerror}") from error
     for folder in [one.folder for one in new if one.folder is not None]:

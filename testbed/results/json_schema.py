@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from testbed.results.gate_file import GateFile
 from testbed.results.outcomes_file import OutcomesFile
 from testbed.results.repetition_log import LogEntry
 from testbed.results.run import Run
@@ -21,6 +22,7 @@ FILES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "repetitions": ("a line of repetitions.jsonl", LogEntry),
     "run": ("run.json", Run),
     "outcomes": ("outcomes.json", OutcomesFile),
+    "gate": ("gate.json", GateFile),
 }
 """By name: what has the schema, and its type."""
 

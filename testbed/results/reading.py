@@ -6,14 +6,16 @@ For looking at results. What is judged, by a gate or a comparison, is read stric
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
 from testbed.errors import ResultsError, UnusableFile, UsageError
 from testbed.results.files import decode_versioned
+from testbed.results.gate_file import GateFile, read_gate
 from testbed.results.outcomes import Outcome
 from testbed.results.outcomes_file import read_outcomes
 from testbed.results.repetition_log import LogEntry
@@ -22,6 +24,7 @@ from testbed.results.runs import RunFolder, run_named
 from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
 from testbed.results.store import merged
 
+T = TypeVar("T")
 _HEAD = re.compile(rb'\{"schema_version":(\d+),"repetitions":\[\n')
 """The first line of a results file as `write_results` writes it; every repetition is a line of its own."""
 
@@ -42,6 +45,8 @@ class Reading:
     """What could not be read, each with file and line."""
     folder: RunFolder | None = None
     """The run's folder; None if it belongs to no run."""
+    gate: GateFile | None = None
+    """What the session's gate said, if it had one."""
 
 
 def read_all(names: Iterable[str | Path], root: Path) -> list[Reading]:
@@ -106,16 +111,21 @@ def read_repetitions(path: Path) -> tuple[list[Repetition], list[str]]:
 
 def _read(run: RunFolder | None, file: Path) -> Reading:
     repetitions, problems = read_repetitions(file)
-    record, outcomes = None, []
-    if run is not None:
+    repetitions = merged(repetitions).repetitions
+    if run is None:
+        return Reading(str(file), None, repetitions, [], problems)
+
+    def read(path: Path, how: Callable[[], T]) -> T | None:
         try:
-            record = run.read()
-            if run.outcomes.exists():
-                outcomes = read_outcomes(run.outcomes)
+            return how() if path.exists() else None
         except ResultsError as error:
             problems.append(str(error))
-    name = str(file) if run is None else run.path.resolve().name
-    return Reading(name, record, merged(repetitions).repetitions, outcomes, problems, run)
+            return None
+
+    record = read(run.file, run.read)
+    outcomes = read(run.outcomes, lambda: read_outcomes(run.outcomes)) or []
+    gate = read(run.gate, lambda: read_gate(run.gate))
+    return Reading(run.path.resolve().name, record, repetitions, outcomes, problems, run, gate)
 
 
 def _from_lines(path: Path, lines: Iterable[bytes], first: int, *, log: bool) -> tuple[list[Repetition], list[str]]:

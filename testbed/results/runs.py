@@ -48,6 +48,8 @@ class RunFolder:
         """The results file, once the run has ended."""
         self.outcomes = path / "outcomes.json"
         """What a session's cluster tests stated and found; only sessions of pytest have it."""
+        self.gate = path / "gate.json"
+        """What the gate of a session has said, if it had one."""
         self.step_summary = path / "step_summary"
         """Names the job of GitHub Actions whose summary has the verdicts already."""
         self.disturbed_log = RepetitionLog(path / "disturbed.jsonl", self.locks / "log")

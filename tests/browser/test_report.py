@@ -37,7 +37,7 @@ def folder(tmp_path_factory):
     for name, readings in pages.items():
         (place / f"{name}.html").write_text(page(readings))
     evil = renamed(compared)
-    (place / "gate.html").write_text(page([reading(evil)], gate=failed_gate(evil)))
+    (place / "gate.html").write_text(page([reading(evil, gate=failed_gate(evil))]))
     return place
 
 

@@ -6,6 +6,8 @@ from testbed.comparison import USUAL
 from testbed.comparison.conditions import conditions
 from testbed.comparison.gate import judge
 from testbed.comparison.measured import measured
+from testbed.report.kept_gate import kept
+from testbed.results.gate_file import BaselineUsed
 from testbed.results.outcomes import Outcome, Row, Statement
 from testbed.results.reading import Reading
 from testbed.results.store import merged
@@ -49,8 +51,12 @@ def renamed(repetitions, name=EVIL):
     return msgspec.convert(found[0], list[type(repetitions[0])])
 
 
-def reading(repetitions, name="20261120T101530Z-aaaaaa", outcomes=(), problems=(), run=None):
-    return Reading(name, run, merged(repetitions).repetitions, list(outcomes), list(problems))
+def reading(repetitions, name="20261120T101530Z-aaaaaa", outcomes=(), problems=(), run=None, gate=None):
+    """What was read of a run; its gate as the run keeps it."""
+    said = None
+    if gate is not None:
+        said = kept(gate, BaselineUsed("base.json", "0a" * 32) if gate.by_baseline else None)
+    return Reading(name, run, merged(repetitions).repetitions, list(outcomes), list(problems), gate=said)
 
 
 def failed_gate(repetitions):

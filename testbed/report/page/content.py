@@ -14,7 +14,6 @@ from testbed.comparison import LEAST
 from testbed.comparison.aa import aa_rows
 from testbed.comparison.difference import Difference
 from testbed.comparison.gate import LEVEL as CERTAIN
-from testbed.comparison.gate import Gate, Judgement
 from testbed.comparison.measured import measured
 from testbed.comparison.runs import Row as ComparedRow
 from testbed.comparison.runs import paired, rows_of
@@ -23,15 +22,17 @@ from testbed.measurement.completion_times import why_incomplete
 from testbed.measurement.metrics import METRICS
 from testbed.report.aa import aa_sentence
 from testbed.report.claims import counts
-from testbed.report.comparison import change, failures, gate_line, gate_notes
+from testbed.report.comparison import change
 from testbed.report.groups import TOTALS_NOTE, by_scheduler
 from testbed.report.judgements import Judged, in_hindsight, judged_rows
+from testbed.report.kept_gate import compared
 from testbed.report.numbers import comparisons, counted, figure
 from testbed.report.page.again import command_for
 from testbed.report.page.drawing import Scale, effect_bar, number
 from testbed.report.page.figure import Detail, Figure, csv_link
 from testbed.report.page.figures import figures_of
 from testbed.report.tables import stolen_note
+from testbed.results.gate_file import GateFile, JudgedFigure
 from testbed.results.outcomes import Outcome
 from testbed.results.reading import Reading
 from testbed.results.run import Run
@@ -79,8 +80,9 @@ class Table:
 
 @dataclass(frozen=True)
 class GateSection:
-    """What a gate says of the run."""
+    """What a gate has said of a run."""
 
+    title: str
     passed: bool
     line: str
     failures: Sequence[str]
@@ -132,7 +134,7 @@ class Page:
     title: str
     subtitle: str
     problems: Sequence[str]
-    gate: GateSection | None
+    gates: Sequence[GateSection]
     tables: Sequence[Table]
     hindsight: Sequence[Line]
     sections: Sequence[PageSection]
@@ -142,9 +144,7 @@ class Page:
     left_out: str
 
 
-def page_of(
-    readings: Sequence[Reading], reference: str | None, gate: Gate | None, detail: Detail, left_out: str
-) -> Page:
+def page_of(readings: Sequence[Reading], reference: str | None, detail: Detail, left_out: str) -> Page:
     """Put together what the page says about some runs.
 
     Parameters
@@ -153,8 +153,6 @@ def page_of(
         The first is what the others are compared with.
     reference : str or None
         The scheduler with which the others of a run are compared.
-    gate : Gate or None
-        What the run was judged by.
     detail : Detail
     left_out : str
         What a smaller page lacks.
@@ -198,7 +196,11 @@ def page_of(
         title,
         subtitle,
         [problem for reading in readings for problem in _problems(reading, several)],
-        None if gate is None else _gate(gate, colors),
+        [
+            _gate(reading.gate, "Gate" + (f" of {reading.name}" if several else ""), colors)
+            for reading in readings
+            if reading.gate is not None
+        ],
         tables,
         [line for mine in rows for line in _hindsight(mine, colors)],
         sections,
@@ -350,65 +352,69 @@ def _aa_check(reading: Reading, colors: dict[str, str], several: bool) -> Table:
     return Table(title, header, blocks, note)
 
 
-def _gate(gate: Gate, colors: dict[str, str]) -> GateSection:
-    """What a gate says, with everything that it judged."""
-    scale = _scale([one.found.difference for one in gate.judgements])
+def _gate(gate: GateFile, title: str, colors: dict[str, str]) -> GateSection:
+    """What a gate has said, with everything that it judged."""
+    scale = _scale([compared(one).difference for one in gate.judgements])
     of_title: dict[tuple[str, str], list[Line]] = {}
     for one in gate.judgements:  # condition by condition
-        of_title.setdefault((one.found.title, one.found.against), []).append(_judgement(one, scale, colors))
+        of_title.setdefault((one.title, one.against), []).append(_judgement(one, scale, colors))
     blocks = [
-        Block(title, "", f"Judged by {against}." if against else "", lines)
-        for (title, against), lines in of_title.items()
+        Block(what, "", f"Judged by {against}." if against else "", lines)
+        for (what, against), lines in of_title.items()
     ]
     note = (
         "Means over the repetitions; the change with its 95 % interval. regressed: it is certain that the figure is "
         f"worse than allowed, at {100 * CERTAIN:g} % for the whole gate (Holm); ok: the whole interval is within what "
         "is allowed; inconclusive: the repetitions cannot tell, which passes."
     )
-    before = "baseline" if gate.by_baseline else "reference"
+    if gate.baseline is not None:
+        note += f" The baseline: {gate.baseline.path} (SHA-256 {gate.baseline.sha256[:12]}…)."
+    before = "reference" if gate.baseline is None else "baseline"
     header = ("title", "figure", "condition", before, "now", "effect", "is_ratio", "low", "high", "verdict")
     rows = [
         (
-            one.found.title,
-            one.found.figure,
-            one.condition.text,
-            one.found.reference,
-            one.found.candidate,
-            one.found.difference.effect,
-            one.found.difference.relative,
-            one.found.difference.low,
-            one.found.difference.high,
+            one.title,
+            compared(one).figure,
+            one.condition,
+            one.reference,
+            one.candidate,
+            one.effect,
+            one.is_ratio,
+            one.low,
+            one.high,
             one.outcome,
         )
         for one in gate.judgements
     ]
     return GateSection(
+        title,
         gate.passed,
-        gate_line(gate),
-        failures(gate),
-        gate_notes(gate),
-        Table("Gate", ("figure", before, "now", "allowed", "change", "", "verdict"), blocks, note),
+        gate.line,
+        gate.failures,
+        gate.notes,
+        Table(title, ("figure", before, "now", "allowed", "change", "", "verdict"), blocks, note),
         header,
         csv_link(header, rows),
     )
 
 
-def _judgement(one: Judgement, scale: Scale, colors: dict[str, str]) -> Line:
+def _judgement(one: JudgedFigure, scale: Scale, colors: dict[str, str]) -> Line:
     """The line of a comparison, with the change in the words of the limit."""
-    found = one.found
-    line = _changed(ComparedRow(found.title, one.outcome, found), scale, colors)
+    found = compared(one)
+    line = _changed(ComparedRow(found.title, one.outcome, found), scale, colors, one.unit)
     told = f"{found.lacking} not measured" if found.lacking else ""
     if not found.difference.relative or _is_ratio(found.difference):
-        told = change(found.difference, METRICS[found.figure.metric].unit)
-    return replace(line, figures=(*line.figures, one.condition.allowed), effect=told)
+        told = change(found.difference, one.unit)
+    return replace(line, figures=(*line.figures, one.condition.rpartition(":")[2]), effect=told)
 
 
-def _changed(row: ComparedRow, scale: Scale, colors: dict[str, str]) -> Line:
+def _changed(row: ComparedRow, scale: Scale, colors: dict[str, str], unit: str | None = None) -> Line:
     found = row.compared
     symbol = SYMBOLS[row.verdict]
     if found is None:
         return Line(row.reason, "", ("", ""), "", None, row.verdict, symbol)
-    unit = METRICS[found.figure.metric].unit
+    if unit is None:
+        unit = METRICS[found.figure.metric].unit
     one = found.difference
     effect = _effect(one)
     if not one.relative:

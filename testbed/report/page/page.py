@@ -7,7 +7,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from testbed.comparison.gate import Gate
 from testbed.errors import ResultsError
 from testbed.requirements import check_installed
 from testbed.results.files import write_whole
@@ -24,7 +23,7 @@ _SMALLER: tuple[tuple[dict[str, Any], str], ...] = (
 """How less is drawn, and what a page lacks that would be too large with more."""
 
 
-def page(readings: Sequence[Reading], reference: str | None = None, gate: Gate | None = None) -> str:
+def page(readings: Sequence[Reading], reference: str | None = None) -> str:
     """Return the report of some runs as HTML.
 
     Parameters
@@ -33,8 +32,6 @@ def page(readings: Sequence[Reading], reference: str | None = None, gate: Gate |
         The first is what the others are compared with.
     reference : str, optional
         The scheduler with which the others of a run are compared.
-    gate : Gate, optional
-        What the run was judged by.
 
     Raises
     ------
@@ -61,7 +58,7 @@ def page(readings: Sequence[Reading], reference: str | None = None, gate: Gate |
     style = Markup((files("testbed.report.page") / "templates" / "page.css").read_text(encoding="utf-8"))  # noqa: S704
     size = 0
     for less, left_out in _SMALLER:
-        content = page_of(readings, reference, gate, Detail(**less), left_out)
+        content = page_of(readings, reference, Detail(**less), left_out)
         text = template.render(page=content, style=style)
         size = len(text.encode(errors="replace"))
         if size < LARGEST:

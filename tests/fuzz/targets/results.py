@@ -7,6 +7,8 @@ import msgspec
 
 from testbed.errors import ResultsError
 from testbed.real.program_pods import dated_by_program, printed_times, request_series
+from testbed.report.kept_gate import compared
+from testbed.results.gate_file import BaselineUsed, GateFile, JudgedFigure, read_gate, write_gate
 from testbed.results.outcomes_file import read_outcomes, write_outcomes
 from testbed.results.reading import read_repetitions
 from testbed.results.repetition_log import LogEntry, RepetitionLog
@@ -28,6 +30,27 @@ REPETITION = Repetition(
     data_items=[DataItem({"mean": 1.0}, "s", {"job": "pi"})],
     requests=[RequestSeries("web-0", "web", "node-0", [1.0], [0.01])],
 )
+
+JUDGED = JudgedFigure(
+    title="pi-2000",
+    condition="pod_completion_time:mean:+10%",
+    outcome="ok",
+    against="",
+    metric="pod_completion_time",
+    statistic="mean",
+    of=["pi"],
+    unit="s",
+    reference=4.0,
+    candidate=None,
+    effect=None,
+    is_ratio=True,
+    low=None,
+    high=1.5,
+    repetitions=[3, 3],
+    paired=True,
+    lacking=0,
+)
+GATE = GateFile(True, "gate: passed (1 ok)", [], [], [], [JUDGED], [], [], BaselineUsed("base.json", "0" * 64))
 
 
 def read_file(data):
@@ -79,6 +102,18 @@ def read_outcomes_of(data):
 def outcomes_come_back(outcomes):
     write_outcomes(FILE, outcomes)
     assert read_outcomes(FILE) == outcomes
+
+
+def read_gate_of(data):
+    FILE.write_bytes(data)
+    return read_gate(FILE)
+
+
+def gates_come_back(gate):
+    write_gate(FILE, gate)
+    assert read_gate(FILE) == gate
+    for one in gate.judgements:
+        compared(one)
 
 
 def read_printed(data):
@@ -136,6 +171,15 @@ TARGETS = [
         (ResultsError,),
         outcomes_come_back,
         (b'{"outcomes":[],"schema_version":1}',),
+        form="json",
+    ),
+    Target(
+        "results.gate",
+        "what a gate has said",
+        read_gate_of,
+        (ResultsError,),
+        gates_come_back,
+        (msgspec.json.encode(GATE),),
         form="json",
     ),
     Target(

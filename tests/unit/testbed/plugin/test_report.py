@@ -1,5 +1,6 @@
 """--carico-html: the report of a session, and the verdicts in the summary of a CI job."""
 
+import json
 import re
 
 import pytest
@@ -52,6 +53,27 @@ def test_the_rows_of_the_paper_are_in_a_report_made_later(session, pytester, tes
     assert "mean PCT" in page
     assert "a note" in page
     assert "it is &lt;b&gt;fast&lt;/b&gt;" in page
+
+
+def test_a_report_made_later_says_what_the_gate_said(session, pytester, tests, monkeypatch, capsys):
+    three = ("-m", "cluster", "--carico-repetitions=3")
+    session(*three, "--carico-save-baseline=base.json")
+    session(*three, "--carico-baseline=base.json", "--carico-fail-on=pod_completion_time:mean:+1%", "--carico-html=a")
+    (pytester.path / "base.json").unlink()  # nothing is judged anew
+    monkeypatch.chdir(pytester.path)
+    capsys.readouterr()
+    assert main(["report", "--html", "later.html", "-o", "json"]) == 0
+    page = (pytester.path / "later.html").read_text()
+    assert page == (pytester.path / "a").read_text()
+    assert page.index("gate: passed (3 ok)") < page.index(">Verdicts<")
+    assert "The baseline: " in page
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["gate"]["passed"]
+    assert [one["outcome"] for one in run["gate"]["judgements"]] == ["ok"] * 3
+    (pytester.path / ".carico" / "latest" / "gate.json").write_text("{")
+    assert main(["report", "--html", "damaged.html"]) == 0
+    assert "gate.json is not a record of a gate of carico-testbed" in capsys.readouterr().err
+    assert ">Verdicts<" in (pytester.path / "damaged.html").read_text()
 
 
 def test_verdicts_are_added_to_the_summary_of_a_job(session, pytester, tests, monkeypatch):

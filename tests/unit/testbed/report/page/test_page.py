@@ -1,6 +1,7 @@
 """The report as HTML, without a browser: what it says, that nothing of it runs or loads, and how large it is."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -82,7 +83,7 @@ class TestGate:
     TITLE = "pi-2000 · 12 pods · 2 nodes · carico"
 
     def test_it_comes_before_the_verdicts_with_what_regressed(self, compared):
-        text = page([reading(compared)], gate=failed_gate(compared))
+        text = page([reading(compared, gate=failed_gate(compared))])
         found = Parsed(text).text
         assert text.index(">Gate<") < text.index(">Verdicts<")
         assert "gate: FAILED (3 ok, 6 regressed)" in found
@@ -92,7 +93,7 @@ class TestGate:
 
     def test_every_condition_is_a_line(self, compared):
         gate = failed_gate(compared)
-        section = re.search(r'id="gate">(.*?)</section>', page([reading(compared)], gate=gate), re.DOTALL)[1]
+        section = re.search(r'id="gate">(.*?)</section>', page([reading(compared, gate=gate)]), re.DOTALL)[1]
         assert section.count(f"<h3>{self.TITLE}</h3>") == 1
         line = re.search(r"<tr>\s*<th[^>]*><span>job_completion_time.*?</tr>", section, re.DOTALL)[0]
         cells = [re.sub(r"<.*?>", "", cell).strip() for cell in re.findall(r"<td.*?>(.*?)</td>", line, re.DOTALL)]
@@ -103,7 +104,7 @@ class TestGate:
         assert cells[-1] == "▲ regressed"
 
     def test_its_figures_are_data(self, compared):
-        parsed = Parsed(page([reading(compared)], gate=failed_gate(compared)))
+        parsed = Parsed(page([reading(compared, gate=failed_gate(compared))]))
         link = next(one for one in parsed.of("a") if one.get("download") == "gate.csv")
         head, first, *_ = unquote(link["href"].partition(",")[2]).splitlines()
         assert head == "title,figure,condition,baseline,now,effect,is_ratio,low,high,verdict"
@@ -112,19 +113,19 @@ class TestGate:
 
     def test_a_gate_that_passes_says_so(self, compared):
         found = measured(compared)
-        text = page([reading(compared)], gate=judge(found, found, conditions(["job_completion_time:+5%"])))
+        text = page([reading(compared, gate=judge(found, found, conditions(["job_completion_time:+5%"])))])
         assert "gate: passed (3 ok)" in text
         assert 'class="gate passed"' in text
 
     def test_without_a_baseline_the_reference_is_named(self, compared):
         gate = judge_schedulers(measured(compared), None, conditions(["job_completion_time:+900%"]))
-        text = page([reading(compared)], gate=gate)
+        text = page([reading(compared, gate=gate)])
         assert "judged by the reference of each table" in text
         assert '<p class="sentence">Judged by carico.</p>' in text
         assert '<th scope="col">reference</th><th scope="col">now</th>' in text
 
     def test_a_gate_that_judged_nothing_says_why(self, compared):
-        text = page([reading(compared)], gate=judge([], measured(compared), conditions(["job_completion_time:+5%"])))
+        text = page([reading(compared, gate=judge([], measured(compared), conditions(["job_completion_time:+5%"])))])
         assert "gate: FAILED (nothing was judged; measured, but not in the baseline: 3)" in text
         assert "nothing was compared: the baseline and this run have no scenario and scheduler in common" in text
         assert "gate.csv" not in text
@@ -135,11 +136,20 @@ class TestGate:
         (series,) = before[0].series
         lacking = msgspec.structs.replace(series, values=[None, *series.values[1:]])
         gate = judge(before, [msgspec.structs.replace(before[0], series=[lacking])], condition)
-        assert '<td data-label="change">1 not measured</td>' in page([reading(compared)], gate=gate)
+        assert '<td data-label="change">1 not measured</td>' in page([reading(compared, gate=gate)])
+
+    def test_every_run_has_its_own(self, compared):
+        gated = reading(compared, gate=failed_gate(compared))
+        text = page([gated, replace(gated, name="20261121T101530Z-bbbbbb"), reading(compared, "no gate")])
+        assert re.findall(r'id="(gate\d?)">\s*<h2>(.*?)</h2>', text) == [
+            ("gate", "Gate of 20261120T101530Z-aaaaaa"),
+            ("gate2", "Gate of 20261121T101530Z-bbbbbb"),
+        ]
+        assert "The baseline: base.json (SHA-256 0a0a0a0a0a0a…)." in text
 
     def test_names_are_shown_and_not_run(self, compared):
         evil = renamed(compared)
-        text = page([reading(evil)], gate=failed_gate(evil))
+        text = page([reading(evil, gate=failed_gate(evil))])
         assert f"job_completion_time ({EVIL}) went from " in Parsed(text).text
         assert EVIL not in text
 
