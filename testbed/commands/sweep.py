@@ -8,7 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -46,7 +46,7 @@ from testbed.results.schema import Repetition
 from testbed.schedulers import DEFAULT_SCHEDULERS
 from testbed.sweep.axis import check_axis, parse_axis
 from testbed.sweep.execution import lacking, run_all
-from testbed.sweep.executors import Pool, dask, local
+from testbed.sweep.executors import Pool, dask, dask_client, local
 from testbed.sweep.series import as_csv, series_of
 from testbed.sweep.sweep import FILE, Sweep, points, read_sweep, scenario_sha256, sources_of, trials, write_sweep
 from testbed.validation.figure import undrawable
@@ -137,13 +137,16 @@ def _run(options: argparse.Namespace) -> int:
         )
     everything = trials(all_points, provider)
     _require(options, provider, root)
-    with _recorded(record, asked_for, provider, is_new=is_new) as folder:
+    with (
+        dask_client(options.dask) if options.dask else nullcontext() as client,
+        _recorded(record, asked_for, provider, is_new=is_new) as folder,
+    ):
         cache = Cache(folder, measurements=installed())
         missing = lacking(everything, cache)
         if not is_new:
             tell(f"going on with run {folder.id}: {len(everything) - len(missing)} of {len(everything)} are finished")
         if missing:
-            with _pool(options, [trial for trial, _ in missing]) as pool:
+            with dask(client, [trial for trial, _ in missing]) if client else local(options.processes) as pool:
                 _with_progress(options, missing, cache, pool, total=len(everything))
     ending = end_run(record, "complete", options.json, datetime.now(UTC))
     _show(options, asked_for, ending.results.repetitions, record.folder)
@@ -282,10 +285,6 @@ def _recorded(record: RunRecord, sweep: Sweep, provider: ClusterProvider, *, is_
         raise
     finally:
         provider.close()
-
-
-def _pool(options: argparse.Namespace, missing: list[Trial]) -> AbstractContextManager[Pool]:
-    return dask(options.dask, missing) if options.dask else local(options.processes)
 
 
 def _with_progress(

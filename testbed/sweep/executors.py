@@ -75,15 +75,13 @@ def local(workers: int) -> Iterator[Pool]:
 
 
 @contextmanager
-def dask(address: str, trials: Iterable[Trial]) -> Iterator[Pool]:
-    """Use a Dask cluster.
+def dask_client(address: str) -> Iterator[Any]:
+    """Connect to a Dask cluster whose workers can run repetitions.
 
     Parameters
     ----------
     address : str
         Of its scheduler, for example ``tcp://10.0.0.1:8786``.
-    trials : iterable of Trial
-        What will be run: modules of schedulers of one's own are sent to the workers.
 
     Raises
     ------
@@ -91,17 +89,12 @@ def dask(address: str, trials: Iterable[Trial]) -> Iterator[Pool]:
         If the package distributed is not installed.
     Unprepared
         If no scheduler answers, it has no workers, or their packages would give other results.
-    TestbedError
-        If a run fails, or the cluster.
     """
     check_installed("scale")
-    import cloudpickle
     import distributed
 
     connect: Any = distributed.Client  # untyped
 
-    for module in {trial.scheduler.kind.__module__ for trial in trials if isinstance(trial.scheduler, OwnSpec)}:
-        cloudpickle.register_pickle_by_value(sys.modules[module])
     try:
         client = connect(address, timeout=DASK_TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
@@ -122,9 +115,33 @@ def dask(address: str, trials: Iterable[Trial]) -> Iterator[Pool]:
                         f"the Dask worker {worker} has {name} {theirs.get(name)}, here is {ours.get(name)}: results "
                         f"would differ; install the same version"
                     )
-        try:
-            yield Pool(client.get_executor(pure=False), 2 * sum(cores.values()), cloudpickle.dumps)
-        except TestbedError:
-            raise
-        except Exception as error:  # Dask's own: its packages have many
-            raise TestbedError(f"the Dask cluster at {address}: {error}") from error
+        yield client
+
+
+@contextmanager
+def dask(client: Any, trials: Iterable[Trial]) -> Iterator[Pool]:
+    """Use a Dask cluster.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        See `dask_client`.
+    trials : iterable of Trial
+        What will be run: modules of schedulers of one's own are sent to the workers.
+
+    Raises
+    ------
+    TestbedError
+        If a run fails, or the cluster.
+    """
+    import cloudpickle
+
+    address = client.scheduler.address
+    for module in {trial.scheduler.kind.__module__ for trial in trials if isinstance(trial.scheduler, OwnSpec)}:
+        cloudpickle.register_pickle_by_value(sys.modules[module])
+    try:
+        yield Pool(client.get_executor(pure=False), 2 * sum(client.ncores().values()), cloudpickle.dumps)
+    except TestbedError:
+        raise
+    except Exception as error:  # Dask's own: its packages have many
+        raise TestbedError(f"the Dask cluster at {address}: {error}") from error

@@ -275,6 +275,7 @@ class TestDask:
         monkeypatch.setattr("testbed.sweep.executors.DASK_TIMEOUT_S", 0.2)
         assert main([*OVER, "--dask", "tcp://127.0.0.1:9"]) == 4
         assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
+        assert not Path(".carico").exists()
 
 
 def wait_for(there, within_s=60):
