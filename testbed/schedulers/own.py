@@ -18,6 +18,7 @@ import msgspec
 
 from testbed.errors import InvalidSpec, suggested
 from testbed.schedulers.interface import Scheduler
+from testbed.schedulers.misspelt import misspelt_method
 from workloads.errors import Misfit, did_you_mean
 from workloads.fitting import fitted
 
@@ -71,6 +72,11 @@ def checked(name: str, found: object) -> type[Scheduler]:
         raise InvalidSpec(
             f"{name!r}: {found.__name__} has neither filter nor score, and would choose nodes by chance: define at "
             f"least one{f'; it has {meant}' if meant else ''}"
+        )
+    if (wrong := misspelt_method(found)) is not None:
+        method, meant = wrong
+        raise InvalidSpec(
+            f"{name!r}: {found.__name__} has {method!r}, which nothing calls{meant} If not, write _{method}"
         )
     return found
 

@@ -44,6 +44,32 @@ class Misspelt(Scheduler):
     def filtr(self, pod, node):
         return True
 
+class HalfRight(BestFit):
+    def scroe(self, pod, node):
+        return 1.0
+
+class Helpful(BestFit):
+    # Nothing here is misspelt: helpers are used, take other parameters, or are called otherwise.
+
+    def start(self, cluster):
+        self.best = lambda pod: max(self.scores(pod, node) for node in cluster.nodes)
+
+    def scores(self, pod, node):
+        return 1.0
+
+    def reserved(self):
+        return 0
+
+    def busiest(self, pod, node):
+        return node
+
+    def _observe(self, node):
+        pass
+
+    @property
+    def scored(self):
+        return 0
+
 NOT_ONE = 3
 """
 
@@ -71,6 +97,10 @@ def test_a_class_is_named_by_its_module_with_parameters_of_the_types_of_its_cons
     assert spec.requests_of(job).millicpu == 250
     assert parse_spec("own_schedulers:BestFit").requests_of(job) == job.requests
     assert parse_spec("own_schedulers:NeedsOne,weight=1").requests_of(job).millicpu == 0
+
+
+def test_helpers_are_no_misspelt_methods(here):
+    assert parse_spec("own_schedulers:Helpful").kind.__name__ == "Helpful"
 
 
 def test_the_record_says_what_it_is(here):
@@ -109,7 +139,7 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
     [
         (
             "own_schedulers:BestFi",
-            r"no class 'BestFi', did you mean 'BestFit'\? Its schedulers: BestFit, Misspelt, NeedsOne, Neither",
+            r"no class 'BestFi', did you mean 'BestFit'\? Its schedulers: BestFit, HalfRight, Helpful, ",
         ),
         ("own_schedulers:NOT_ONE", "is 3: a class is needed whose base is testbed.schedulers.Scheduler"),
         ("own_scheduler:BestFit", "no module is named 'own_scheduler', neither in .* nor among the installed packages"),
@@ -128,6 +158,10 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
         ("schedulerName=x,within_s=-1", "within_s needs a number of seconds, more than 0"),
         ("own_schedulers:Neither", "Neither has neither filter nor score, .*: define at least one$"),
         ("own_schedulers:Misspelt", r"define at least one; it has 'filtr', did you mean 'filter'\?"),
+        (
+            "own_schedulers:HalfRight",
+            r"HalfRight has 'scroe', which nothing calls, did you mean 'score'\? If not, write _scroe$",
+        ),
         ("own_schedulers", r"no scheduler is named 'own_schedulers', did you mean 'own_schedulers:BestFit'\? Write"),
         ("own_schedulers.NeedsOne", r"did you mean 'own_schedulers:NeedsOne'\?"),
         ("own_schedulers.NeedsOne,weight=1", r"did you mean 'own_schedulers:NeedsOne'\?"),
