@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from testbed.experiment.provider import ClusterProvider
     from testbed.real.maker import ClusterMaker
     from testbed.real.platform import Platform
+    from testbed.requirements import Problem
 
 SIMULATED = "simulated"
 XEN = "xen"
@@ -55,6 +56,8 @@ REAL: Mapping[str, Callable[[ClusterOptions], tuple[ClusterMaker, Platform]]] = 
 }
 """By name, the maker and the platform of each kind of real cluster that the testbed makes."""
 PROVIDERS = (SIMULATED, *REAL, EXTERNAL)
+_FILES = {"kubeconfig": "kubeconfig", "xen": "description of Xen guests"}
+"""By option, the files that lead to a cluster."""
 
 
 def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
@@ -83,14 +86,14 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
 
         return SimulatedProvider()
     if name in REAL:
-        check_installed(XEN if name == XEN else "cluster")
+        check_installed(_extra_of(name))
         from testbed.real.lifecycle import MadeCluster
         from testbed.real.provider import RealProvider
 
         maker, platform = REAL[name](options)
         return RealProvider(MadeCluster(maker, options), platform, options)
     if name == EXTERNAL:
-        check_installed("cluster")
+        check_installed(_extra_of(name))
         from testbed.real.external.cluster import ExternalCluster
         from testbed.real.external.platform import ExternalPlatform
         from testbed.real.provider import RealProvider
@@ -98,6 +101,33 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
         cluster = ExternalCluster(options)
         return RealProvider(cluster, ExternalPlatform(cluster, options.workload_image), options)
     raise UsageError(f"no provider is named {name!r}{suggested(name, PROVIDERS)}")
+
+
+def missing_for(name: str, values: Mapping[str, Any]) -> list[Problem]:
+    """Return what is missing to make a provider, as far as can be told without its packages: these, and files.
+
+    Parameters
+    ----------
+    name : str
+        The provider's name.
+    values : mapping
+        Fields of `ClusterOptions` by name.
+    """
+    from testbed.requirements import Problem, missing_packages
+
+    packages = missing_packages(_extra_of(name))
+    return [
+        *([] if packages is None else [packages]),
+        *(
+            Problem(f"there is no {what} {values[option]}", f"name another with --{option} (pytest: --carico-{option})")
+            for option, what in _FILES.items()
+            if values[option] is not None and not values[option].exists()
+        ),
+    ]
+
+
+def _extra_of(name: str) -> str:
+    return {SIMULATED: "testbed", XEN: XEN}.get(name, "cluster")
 
 
 def makers() -> dict[str, ClusterMaker]:

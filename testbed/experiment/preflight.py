@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from testbed.experiment.provider import ClusterProvider
 
 
-def missing_prerequisites(provider: Callable[[], ClusterProvider], shared: bool = False) -> list[Problem]:
+def missing_prerequisites(
+    provider: Callable[[], ClusterProvider],
+    shared: bool = False,
+    lacking: Callable[[], list[Problem]] = list,
+) -> list[Problem]:
     """Return what is missing to run anything: packages, or else the problems that the provider's preflight finds.
 
     Parameters
@@ -24,15 +28,17 @@ def missing_prerequisites(provider: Callable[[], ClusterProvider], shared: bool 
     shared : bool
         Whether this is one of several processes. Such a process does not use a provider with `shared_hardware`, so its
         preflight is left out.
+    lacking : callable
+        Returns all that is known to be missing if the provider cannot be made, which tells the first reason only.
     """
     packages = missing_packages()
     if packages is not None:
-        return [packages]
+        return lacking() or [packages]
     try:
         asked = provider()
         return [] if shared and asked.shared_hardware else list(asked.preflight())
     except TestbedError as error:
-        return [Problem(str(error))]
+        return lacking() or [Problem(str(error))]
 
 
 def output_problems(results: Path | None, root: Path) -> list[Problem]:

@@ -19,7 +19,7 @@ from testbed.plugin.repetitions import repetitions_told
 from testbed.plugin.report import report_problems
 from testbed.plugin.selection import names_files
 from testbed.plugin.state import STATE, State, provider_of
-from testbed.providers import SIMULATED
+from testbed.providers import SIMULATED, missing_for
 from testbed.requirements import Problem, missing_packages
 from testbed.results import runs_folder
 
@@ -31,31 +31,36 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     tests. Invalid markers and folders that cannot be written are always returned.
     """
     state = config.stash[STATE]
+    options = state.options
     cluster = any(map(is_cluster, items))
     if not any(map(concerns_the_testbed, items)):
         return state.marker_problems
     if (said := hidden("workloads")) is not None:
         return [Problem(said.removeprefix("carico: "))]
-    missing = missing_prerequisites(lambda: provider_of(config), shared=state.worker)
+    missing = missing_prerequisites(
+        lambda: provider_of(config),
+        shared=state.worker,
+        lacking=lambda: missing_for(options.provider, options.cluster),
+    )
     # If no provider could be made, only the keys of a marker can be checked.
     provider = state.provider
-    wrong = wrong_keys(items) if provider is None else wrong_markers(items, state.options, provider, state.extensions)
+    wrong = wrong_keys(items) if provider is None else wrong_markers(items, options, provider, state.extensions)
     found = state.marker_problems + wrong
     if config.option.collectonly:
         return found
     if cluster and not wrong and missing_packages() is None:
-        unjudgeable = gate_problems(items, state.options)
+        unjudgeable = gate_problems(items, options)
         if provider is not None:
-            plans = planned(items, state.options, state.extensions)
+            plans = planned(items, options, state.extensions)
             # The ini file's reference is for all tests, not only for those that were chosen.
             only_here = config.getoption("carico_reference") is not None or not (state.is_part or names_files(config))
-            found += reference_problems(plans, state.options, state.extensions, only_here=only_here)
+            found += reference_problems(plans, options, state.extensions, only_here=only_here)
             if not unjudgeable:
-                unjudgeable, state.warnings = repetitions_told(plans, state.options)
+                unjudgeable, state.warnings = repetitions_told(plans, options)
         found += unjudgeable
     if cluster and missing_packages() is None:
-        found += output_problems(state.options.json, state.root) + report_problems(state.options)
-    if missing and state.options.missing == "skip":
+        found += output_problems(options.json, state.root) + report_problems(options)
+    if missing and options.missing == "skip":
         state.skip_reason = listed(missing)
         return found
     return found + missing

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import pytest
 
+import testbed.requirements
+
 PROBLEMS = """
 from testbed.requirements import Problem
 from testbed.testing import FakeProvider
@@ -42,6 +44,21 @@ def test_all_problems_are_listed_at_once_each_with_its_remedy(session, pytester)
         ]
     )
     assert not (pytester.path / ".carico").exists()
+
+
+@pytest.mark.parametrize("package", ["kubernetes", "msgspec"])
+def test_missing_files_are_listed_beside_missing_packages(session, pytester, monkeypatch, mixed, package):
+    find = testbed.requirements.find_spec
+    monkeypatch.setattr(testbed.requirements, "find_spec", lambda name: None if name == package else find(name))
+    result = session("-m", "cluster", "--carico-provider=external", "--carico-kubeconfig=gone")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: carico: 2 problems, nothing was run:",
+            f"  - a real cluster needs {package}: pip install 'carico-testbed[[]cluster[]]', or in a clone *",
+            f"  - there is no kubeconfig {pytester.path}/gone: name another with --kubeconfig (pytest: --carico-kube*",
+        ]
+    )
 
 
 def test_a_session_without_cluster_tests_runs_no_preflight(session, pytester):
