@@ -214,4 +214,4 @@ def check_settings(name: str, settings: Mapping[str, Any]) -> None:
         try:
             parameters_from(settings)
         except InvalidSetting as error:
-            raise InvalidSetting(f"{error}; 'carico-testbed list' shows all settings") from error
+            raise InvalidSetting(f"{error}; 'carico-testbed list settings' shows all") from error

@@ -21,7 +21,11 @@ def add_experiment_options(command: ArgumentParser, repetitions: str) -> None:
         What is repeated, for the help.
     """
     declare = command.add_argument
-    declare("scenario", metavar="SCENARIO", help="a name that 'carico-testbed list' shows, or a path to a .yaml file")
+    declare(
+        "scenario",
+        metavar="SCENARIO",
+        help="a name that 'carico-testbed list scenarios' shows, or a path to a .yaml file",
+    )
     declare(
         "--scheduler",
         metavar="SPEC",
@@ -48,7 +52,7 @@ def add_experiment_options(command: ArgumentParser, repetitions: str) -> None:
         type=arguments.setting,
         action="append",
         default=[],
-        help="change a setting of the cluster (repeatable); 'carico-testbed list' shows the settings",
+        help="change a setting of the cluster (repeatable); 'carico-testbed list settings' shows them",
     )
     declare("--provider", choices=PROVIDERS, default=PROVIDERS[0], help="kind of cluster (default: simulated)")
     add_cluster_options(command)

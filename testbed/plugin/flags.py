@@ -87,7 +87,7 @@ def add_options(parser: pytest.Parser) -> None:
         metavar="KEY=VALUE",
         type=arguments.setting,
         action="append",
-        help="change a setting of the cluster (repeatable); 'carico-testbed list' shows the settings",
+        help="change a setting of the cluster (repeatable); 'carico-testbed list settings' shows them",
     )
     declare(
         "--carico-json",

@@ -21,22 +21,20 @@ from workloads.demand import MODELS, signature_of
 from workloads.scenario import NodePool, Scenario, catalogue
 
 
-def listing() -> list[str]:
-    """Return everything, under headings."""
+def listing(*kinds: str) -> list[str]:
+    """Return everything of some kinds, or of all, under headings."""
     lines: list[str] = []
-    for heading, entries in _HEADINGS.items():
+    for kind in kinds or KINDS:
+        heading, entries = KINDS[kind]
         lines += ["", heading] if lines else [heading]
         for name, text in entries():
             lines += _entry(name, text)
     return lines
 
 
-def listing_as_json() -> dict[str, list[dict[str, str]]]:
+def listing_as_json(*kinds: str) -> dict[str, list[dict[str, str]]]:
     """Return everything by kind, each with its name, as it is to be written, and its description."""
-    return {
-        heading.partition(" ")[0].lower(): [{"name": name, "description": text} for name, text in entries()]
-        for heading, entries in _HEADINGS.items()
-    }
+    return {kind: [{"name": name, "description": text} for name, text in KINDS[kind][1]()] for kind in kinds or KINDS}
 
 
 def _scenarios() -> Iterator[tuple[str, str]]:
@@ -81,14 +79,15 @@ def _settings() -> Iterator[tuple[str, str]]:
         yield f"{name}={schema['default']}", one_of + schema["description"]
 
 
-_HEADINGS: dict[str, Callable[[], Iterator[tuple[str, str]]]] = {
-    "Scenarios (carico-testbed run SCENARIO)": _scenarios,
-    "Schedulers (--scheduler SPEC)": _schedulers,
-    "Workloads (of a scenario of your own), with their parameters": _workloads,
-    "Arrivals of a job's pods (arrivals: {pattern: NAME, ...})": _arrivals,
-    "Presets (pytest -m cluster --carico-preset=NAME)": _presets,
-    "Settings of the simulated cluster (--set KEY=VALUE), with their defaults": _settings,
+KINDS: dict[str, tuple[str, Callable[[], Iterator[tuple[str, str]]]]] = {
+    "scenarios": ("Scenarios (carico-testbed run SCENARIO)", _scenarios),
+    "schedulers": ("Schedulers (--scheduler SPEC)", _schedulers),
+    "workloads": ("Workloads (of a scenario of your own), with their parameters", _workloads),
+    "arrivals": ("Arrivals of a job's pods (arrivals: {pattern: NAME, ...})", _arrivals),
+    "presets": ("Presets (pytest -m cluster --carico-preset=NAME)", _presets),
+    "settings": ("Settings of the simulated cluster (--set KEY=VALUE), with their defaults", _settings),
 }
+"""By kind, the heading and what yields the entries."""
 
 
 def _fields(kind: Any) -> Iterator[str]:

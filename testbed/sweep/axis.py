@@ -122,7 +122,7 @@ def check_axis(axis: Axis, schedulers: Sequence[str], settings: Sequence[str]) -
     if axis.name not in (*SIZES, *settings):
         rest = (
             f"known: {', '.join(SIZES)}, a parameter of a scheduler such as {bases[-1]}.cpu, or a setting that "
-            f"'carico-testbed list' shows"
+            f"'carico-testbed list settings' shows"
         )
         meant = suggested(axis.name, (*SIZES, *settings), rest)
         raise UsageError(f"--over {axis.name}: there is no such thing{meant}")

@@ -15,7 +15,7 @@ from testbed.cli import main
         (["run", "pi-2000", "--provider", "kin"], "invalid choice: 'kin' .*, did you mean 'kind'\\?"),
         (["images", "biuld"], "invalid choice: 'biuld' .*, did you mean 'build'\\?"),
         (["run", "pi-2000", "--1234567"], "unrecognized arguments: --1234567\n$"),
-        (["list", "more"], "unrecognized arguments: more\n$"),
+        (["list", "settings", "more"], "unrecognized arguments: more\n$"),
     ],
 )
 def test_what_was_probably_meant_is_told(capsys, arguments, message):

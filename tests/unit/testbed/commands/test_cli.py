@@ -193,7 +193,7 @@ def test_progress_is_on_standard_error_unless_quiet(provider, capsys):
         ),
         (
             ["pi-2000", "--set", "pressure=psi"],
-            "pressure: one of at-least-one-waiting, kernel is needed, got 'psi'; 'carico-testbed list' shows",
+            "pressure: one of at-least-one-waiting, kernel is needed, got 'psi'; 'carico-testbed list settings' shows",
         ),
         (["pi-2000", "--set", "tick_s=0.1", "--set", "tick_s=0.05"], "tick_s is set twice, to 0.1 and to 0.05"),
         (["pi-2000", "--provider", "cloud"], "invalid choice: 'cloud'"),
@@ -249,6 +249,16 @@ def test_results_that_cannot_be_written_at_the_end_fail_the_run(provider, monkey
     said = capsys.readouterr()
     assert "JCT" in said.out
     assert "cannot write the results" in said.err
+
+
+def test_one_kind_can_be_listed(capsys):
+    assert main(["list", "presets"]) == 0
+    heading, *entries = lines(capsys)
+    assert heading.startswith("Presets")
+    assert [entry for entry in entries if not entry.startswith("    ")] == ["  smoke", "  ci", "  full"]
+    with pytest.raises(SystemExit, match="2"):
+        main(["list", "preset"])
+    assert "did you mean 'presets'?" in capsys.readouterr().err
 
 
 def test_the_list_names_everything_in_80_columns(capsys):

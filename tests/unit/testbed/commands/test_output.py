@@ -56,6 +56,7 @@ def test_list(printed):
     listed = printed("list")
     assert documented("list", listed)
     assert "pi-2000" in {scenario["name"] for scenario in listed["scenarios"]}
+    assert printed("list", "presets") == {"presets": listed["presets"]}
     assert all(entry.keys() == {"name", "description"} for entries in listed.values() for entry in entries)
 
 
