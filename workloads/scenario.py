@@ -19,7 +19,7 @@ from msgspec import Meta
 
 from workloads.arrivals import Arrivals, Burst, Trace
 from workloads.demand import Demand, demand_of
-from workloads.errors import InvalidScenario, Key, UnknownScenario, WorkloadError, shown, suggested
+from workloads.errors import InvalidScenario, Key, UnknownScenario, WorkloadError, did_you_mean, shown, suggested
 from workloads.fitting import fitted
 from workloads.quantity import memory_bytes, millicpu
 from workloads.yaml_places import placed
@@ -463,8 +463,12 @@ def load_scenario(name_or_path: str) -> Scenario:
         path = Path(name_or_path)
         try:
             text = path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            meant = did_you_mean(path.name, [file.name for file in path.parent.glob("*.y*ml")])
+            raise UnknownScenario(f"cannot read the scenario {path}: there is no such file{meant}") from error
         except (OSError, ValueError) as error:
-            raise UnknownScenario(f"cannot read the scenario {path}: {error}") from error
+            why = error.strerror if isinstance(error, OSError) else error
+            raise UnknownScenario(f"cannot read the scenario {path}: {why}") from error
         return read_scenario(text, str(path))
     for known in _catalogue_files():
         if known.name == f"{name_or_path}.yaml":

@@ -452,6 +452,13 @@ class TestLoading:
         with pytest.raises(UnknownScenario, match=r"^cannot read the scenario .*yaml: "):
             load_scenario(str(tmp_path / name))
 
+    def test_a_file_that_does_not_exist_is_told_with_what_was_meant(self, tmp_path):
+        (tmp_path / "night-batch.yaml").write_text(SMALL)
+        with pytest.raises(UnknownScenario, match=r"there is no such file, did you mean 'night-batch.yaml'\?$"):
+            load_scenario(str(tmp_path / "night-bach.yaml"))
+        with pytest.raises(UnknownScenario, match=r"there is no such file$"):
+            load_scenario(str(tmp_path / "x.yml"))
+
     @pytest.mark.parametrize("name", ["", "pi", "PI-2000", "../catalogue/pi-2000", "pi-2000.yaml.txt"])
     def test_an_unknown_name_lists_the_catalogue(self, name):
         with pytest.raises(UnknownScenario) as error:
