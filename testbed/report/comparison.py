@@ -24,8 +24,9 @@ TOLD = 5
 
 def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
     """Return two lines for every figure, below a line for every scenario and scheduler."""
-    lines = [f"    {'reference':>12}{'candidate':>12}{'effect [interval]':>30}{'verdict':>14}"]
     compared = [row for row in rows if row.compared is not None]
+    header = f"    {'reference':>12}{'candidate':>12}{'effect [interval]':>30}{'verdict':>14}"
+    lines = [header] if compared else []
     for title, mine in groupby(rows, lambda row: row.title):
         lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
         for row in mine:

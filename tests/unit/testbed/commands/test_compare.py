@@ -68,7 +68,9 @@ def test_nothing_in_common_is_never_green(folder, capsys):
     write(folder / "a.json")
     write(folder / "b.json", scheduler="kube-scheduler")
     assert main(["compare", "a.json", "b.json"]) == 1
-    assert "nothing could be compared" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "nothing could be compared" in said.err
+    assert "verdict" not in said.out
 
 
 @pytest.mark.parametrize(
