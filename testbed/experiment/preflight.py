@@ -69,7 +69,7 @@ def output_problems(results: Path | None, root: Path) -> list[Problem]:
 
 
 def listed(problems: Iterable[Problem]) -> str:
-    """Return one message for all problems.
+    r"""Return one message for all problems.
 
     Examples
     --------
@@ -77,8 +77,16 @@ def listed(problems: Iterable[Problem]) -> str:
     2 problems, nothing was run:
       - no kind: install it
       - no Docker: start it
+    >>> print(listed([Problem("docker said:\nno"), Problem("no kind")]))
+    2 problems, nothing was run:
+      - docker said:
+        no
+      - no kind
     """
     texts = [str(problem) for problem in problems]
     if len(texts) == 1:
         return texts[0]
-    return "\n".join([f"{len(texts)} problems, nothing was run:", *(f"  - {text}" for text in texts)])
+    # What programs say may have several lines.
+    return "\n".join(
+        [f"{len(texts)} problems, nothing was run:", *(f"  - {text}".replace("\n", "\n    ") for text in texts)]
+    )

@@ -116,7 +116,7 @@ def _write_aa_check(reporter: pytest.TerminalReporter, repetitions: Sequence[Rep
     if rows:
         _write_verdicts(reporter, ["", *aa_table(rows)])
     colour = {"ok": "green", "regressed": "red"}.get(aa_verdict(rows), "yellow")
-    for line in textwrap.wrap(aa_sentence(rows), WIDTH):
+    for line in textwrap.wrap(aa_sentence(rows), WIDTH, break_on_hyphens=False):
         reporter.write_line(line, **{colour: True})
 
 

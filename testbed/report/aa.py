@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
 from collections.abc import Sequence
 from itertools import groupby
 
@@ -11,7 +10,7 @@ from testbed.comparison.aa import aa_verdict, noise, repetitions_for_ok
 from testbed.comparison.runs import Row
 from testbed.comparison.verdicts import MARGIN
 from testbed.report.comparison import row_lines
-from testbed.report.numbers import WIDTH
+from testbed.report.numbers import titled
 
 HEADING = "A/A check: schedulers against themselves"
 
@@ -20,7 +19,7 @@ def aa_table(rows: Sequence[Row]) -> list[str]:
     """Return both values of every figure, 80 columns wide; see `aa_sentence` for what they say together."""
     lines = [HEADING, f"    {'once':>12}{'again':>12}{'again / once [interval]':>30}{'verdict':>14}"]
     for title, mine in groupby(rows, lambda row: row.title):
-        lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
+        lines += titled(title)
         lines += [line for row in mine for line in row_lines(row)]
     return lines
 

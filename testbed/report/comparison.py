@@ -15,7 +15,7 @@ from testbed.comparison.power import POWER, Found, noisiest
 from testbed.comparison.runs import Compared, Pairing, Row
 from testbed.comparison.verdicts import MARGIN
 from testbed.measurement.metrics import METRICS
-from testbed.report.numbers import WIDTH, comparisons, counted, figure
+from testbed.report.numbers import WIDTH, comparisons, counted, figure, titled
 from testbed.results.run import SchedulerUsed
 
 TOLD = 5
@@ -28,12 +28,12 @@ def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
     header = f"    {'reference':>12}{'candidate':>12}{'effect [interval]':>30}{'verdict':>14}"
     lines = [header] if compared else []
     for title, mine in groupby(rows, lambda row: row.title):
-        lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
+        lines += titled(title)
         for row in mine:
             lines += row_lines(row)
     for what, titles in (("reference", pairing.only_reference), ("candidate", pairing.only_candidate)):
         for title in titles:
-            lines += textwrap.wrap(f"only in the {what}: {title}", WIDTH, subsequent_indent="  ")
+            lines += titled(f"only in the {what}: {title}")
     note = (
         f"Means over the repetitions; the effect is candidate / reference, or (+, -) their difference, with its 95 % "
         f"interval. Verdicts are corrected for {comparisons(len(compared))} of this table (Holm, 5 %); "

@@ -115,4 +115,7 @@ def _pool(pool: NodePool) -> str:
 
 
 def _entry(name: str, text: str) -> list[str]:
-    return [f"  {name}", *textwrap.wrap(text, WIDTH, initial_indent="      ", subsequent_indent="      ")]
+    return [
+        f"  {name}",
+        *textwrap.wrap(text, WIDTH, initial_indent="      ", subsequent_indent="      ", break_on_hyphens=False),
+    ]

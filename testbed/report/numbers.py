@@ -28,6 +28,17 @@ def wrapped(sentence: str, indent: str = "  ") -> list[str]:
     )
 
 
+def titled(title: str) -> list[str]:
+    """Return a title as lines of at most 80 columns; names with hyphens are not broken there.
+
+    Examples
+    --------
+    >>> titled("single-node-contention · 10 pods · 1 node · kube-scheduler:cpu=500m,memory=750Mi · pi-2000")
+    ['single-node-contention · 10 pods · 1 node · kube-scheduler:cpu=500m,memory=750Mi', '  · pi-2000']
+    """
+    return textwrap.wrap(title, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
 def counted(number: int, noun: str) -> str:
     """Return a number with a noun, in the plural unless the number is 1.
 

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Sequence
 
 from testbed.comparison.intervals import LEAST_FOR_INTERVAL
-from testbed.report.numbers import WIDTH, counted, seconds
+from testbed.report.numbers import WIDTH, counted, seconds, titled
 from testbed.sweep.series import Estimate, SweepPoint, SweepSeries
 from testbed.sweep.sweep import Sweep
 
@@ -34,7 +34,7 @@ def sweep_table(sweep: Sweep, found: Sequence[SweepSeries]) -> list[str]:
         [sweep.scenario, *sizes, f"over {sweep.over}", counted(sweep.repetitions, "repetition"), *changed]
     )
     width = min(19, max(16, len(sweep.over) + 1))
-    lines = textwrap.wrap(title, WIDTH, subsequent_indent="  ")
+    lines = titled(title)
     lines.append(
         f"  {sweep.over[: width - 1]:{width}}{'JCT s [interval]':>23}{'PCT s [interval]':>23}{'most':>7}{'OOM':>6}"
     )

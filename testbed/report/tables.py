@@ -25,7 +25,7 @@ from testbed.measurement.stolen_cpu import (
 )
 from testbed.report.groups import TOTALS_NOTE, Group, sections_of
 from testbed.report.judgements import Judged, judged_rows, median
-from testbed.report.numbers import WIDTH, comparisons, seconds
+from testbed.report.numbers import WIDTH, comparisons, seconds, titled
 from testbed.results.schema import Repetition
 
 FIGURES = ("min", "p25", "p50", "p75", "max")
@@ -42,7 +42,7 @@ def distributions(repetitions: Sequence[Repetition]) -> list[str]:
     )
     groups = _titled_groups(repetitions)
     for title, group in groups:
-        lines += [*textwrap.wrap(title, WIDTH, subsequent_indent="  "), header]
+        lines += [*titled(title), header]
         for scheduler, mine in group.runs.items():
             lines += _distribution(scheduler, group, mine)
         lines.append("")
@@ -67,7 +67,7 @@ def medians(repetitions: Sequence[Repetition], reference: str | None = None) -> 
     if compared:
         lines[0] += f"{'JCT / reference':>18}{'verdict':>13}"
     for title, mine in groupby(rows, lambda row: row.title):
-        lines += textwrap.wrap(title, WIDTH, subsequent_indent="  ")
+        lines += titled(title)
         for row in mine:
             lines += _median_row(row)
     note = (

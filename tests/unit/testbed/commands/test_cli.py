@@ -265,6 +265,7 @@ def test_the_list_names_everything_in_80_columns(capsys):
     assert main(["list"]) == 0
     shown = lines(capsys)
     assert max(map(len, shown)) <= 80
+    assert not [line for line in shown if line.endswith("-")], "a name is broken"
     for scenario in catalogue():
         assert f"  {scenario.name}" in shown
     for entry in ("  carico:variant=thesis-literal", "  kube-scheduler", "  smoke", "  pressure=kernel"):
