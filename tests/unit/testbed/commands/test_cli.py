@@ -277,12 +277,15 @@ def test_the_list_names_everything_in_80_columns(capsys):
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["list", "--help"], ["recover", "--help"], ["--version"]]
+    "arguments",
+    [["--help"], ["run", "--help"], ["list", "--help"], ["recover", "--help"], ["completion", "--help"], ["--version"]],
 )
 def test_every_command_has_help(arguments, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(arguments)
-    assert "carico-testbed" in capsys.readouterr().out
+    shown = lines(capsys)
+    assert any("carico-testbed" in line for line in shown)
+    assert not [line for line in shown if line.endswith("-")], "a name is broken"
 
 
 def test_a_reader_that_has_gone_is_no_error():
