@@ -138,6 +138,12 @@ class TestGate:
         gate = judge(before, [msgspec.structs.replace(before[0], series=[lacking])], condition)
         assert '<td data-label="change">1 not measured</td>' in page([reading(compared, gate=gate)])
 
+    def test_figures_that_only_the_session_knew_are_shown(self, compared):
+        gated = reading(compared, gate=failed_gate(compared))
+        judged = [msgspec.structs.replace(one, metric="of_a_hook", unit="MiB") for one in gated.gate.judgements]
+        text = page([replace(gated, gate=msgspec.structs.replace(gated.gate, judgements=judged))])
+        assert "<span>of_a_hook (pi-2000)</span>" in text
+
     def test_every_run_has_its_own(self, compared):
         gated = reading(compared, gate=failed_gate(compared))
         text = page([gated, replace(gated, name="20261121T101530Z-bbbbbb"), reading(compared, "no gate")])
