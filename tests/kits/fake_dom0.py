@@ -61,6 +61,8 @@ class Domain:
     name: str
     store: dict[str, str] = field(default_factory=dict)
     guest: FakeGuest | None = None
+    lock: str | None = None
+    """The lock that the process holds which watches the guest as long as it runs; xl leaves it behind."""
 
 
 class FakeDom0(FakeMachine):
@@ -122,11 +124,20 @@ class FakeDom0(FakeMachine):
 
     async def perform(self, words, given):
         if words[0] == "flock":
-            _, _, _, path, *words = words
+            at = words.index("--wait")
+            path, *words = words[at + 2 :]
             if path.rpartition("/")[0] not in self.folders:
                 raise Refused(f"cannot open lock file {path}: No such file or directory", 66)
+            if path in (one.lock for one in self.domains.values()):
+                raise Refused("")  # at the end of a wait
             async with self._locks.setdefault(path, asyncio.Lock()):
-                return await self.perform(tuple(words), given)
+                before = set(self.domains)
+                try:
+                    return await self.perform(tuple(words), given)
+                finally:
+                    if at == 1:  # without --close, what the command starts inherits the lock
+                        for uuid in set(self.domains) - before:
+                            self.domains[uuid].lock = path
         if words[0] == "timeout":
             return await super().perform(tuple(words[3:]), given)
         return await super().perform(tuple(words), given)

@@ -276,7 +276,8 @@ class XlDriver:
         self, guest: Guest, *command: str, given: str = "", limit_s: float = 120.0, repeatable: bool = False
     ) -> str:
         """Run a command that changes a guest, one at a time, and one that ends even if the connection is lost."""
-        lock = ("flock", "--wait", f"{limit_s:.0f}", f"{self._folder(guest)}/lock")
+        # The lock is closed for the command, or `xl create`, which stays to watch the guest, would keep it.
+        lock = ("flock", "--close", "--wait", f"{limit_s:.0f}", f"{self._folder(guest)}/lock")
         ending = ("timeout", "--kill-after=5", f"{limit_s:.0f}")
         return await self._dom0.run(
             *command, within=(*lock, *ending), given=given, limit_s=2 * limit_s + 10, repeatable=repeatable

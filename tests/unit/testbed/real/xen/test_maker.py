@@ -169,7 +169,7 @@ def at_step(dom0, step, how, then=lambda: None):
 
 def test_the_steps_are_all_that_is_done(made, dom0, folder, given):
     made(1, control_plane=given).maker.create(NAME, folder, 60)
-    done = [command[7:] if command[0] == "flock" else command for command in dom0.asked]
+    done = [command[8:] if command[0] == "flock" else command for command in dom0.asked]
     done += [("guest", *command) for guest in dom0.guests for command in guest.asked]
     steps = {next((step for step in STEPS if command[: len(step)] == step), command[:2]) for command in done}
     assert steps - {tuple(look.split()) for look in LOOKS} == set(STEPS)
