@@ -91,6 +91,8 @@ class FakeDom0(FakeMachine):
         """Called with every guest that starts."""
         self.silent: list[str] = []
         """Names of guests that never tell their host key."""
+        self.short_lived: list[str] = []
+        """Names of guests that end as soon as they are made."""
         self.free_mib = 100_000
         self.programs = {"dmsetup", "losetup", "flock", "timeout"}
         self.files |= dict.fromkeys(("/boot/vmlinux", "/boot/initrd", "/images/root.img", ROOT), "")
@@ -222,6 +224,9 @@ class FakeDom0(FakeMachine):
         await guest.listen(settings["address"].partition("/")[0], self.port)
         if name not in self.silent:
             domain.store["data/carico/host-key"] = guest.public_host_key
+        if name in self.short_lived:
+            del self.domains[value("uuid")]
+            guest.end()
         return "Parsing config\n"
 
     def do_xenstore_read(self, words, given):

@@ -147,7 +147,9 @@ class XlDriver:
         await self._change(guest, "dmsetup", "create", guest.name, "--uuid", _mapped_id(guest), "--table", table)
         await self._change(guest, "dd", f"of={config}", "status=none", given=self._config(guest, public_key))
         await self._change(guest, "xl", "create", config, limit_s=_CREATE_S)
-        number, _ = (await self._domains())[guest.uuid]
+        number = _domain(guest, await self._domains())
+        if number is None:
+            raise ClusterError(f"guest {guest.name} has ended as soon as it was made")
         await self._ask("xenstore-write", f"/local/domain/{number}/{LABEL}", guest.label)
 
     async def host_key(self, guest: Guest) -> str:

@@ -220,6 +220,16 @@ def test_a_lost_connection_costs_one_guest(made, dom0, folder, given, server, st
     assert len(dom0.domains) == 2
 
 
+def test_a_guest_that_ends_at_once_is_replaced_once_and_then_ends_the_run(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    dom0.short_lived.append(FIRST)
+    with pytest.raises(ClusterError, match=f"guest {FIRST} has ended as soon as it was made"):
+        one.maker.create(NAME, folder, 60)
+    assert len(dom0.guests) == 2
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+
+
 def test_a_guest_that_is_half_made_is_undone(made, dom0, folder, given):
     one = made(1, control_plane=given)
     uuid = Guest(NAME, 0, "").uuid
