@@ -23,7 +23,6 @@ _TRIES = 3
 FIRST_PAUSE_S = 1.0
 """The pause before a command is tried again, which then doubles."""
 _LAST_LETTERS = 2000
-_REFUSED = (asyncssh.HostKeyNotVerifiable, asyncssh.PermissionDenied, asyncssh.KeyExchangeFailed)
 
 
 @dataclass(frozen=True)
@@ -170,5 +169,7 @@ async def connect(login: Login) -> asyncssh.SSHClientConnection:
         raise ClusterError(f"{login.what} shows a host key that is not the expected one: {login.wrong_key}") from error
     except asyncssh.PermissionDenied as error:
         raise ClusterError(f"{login.what} lets user {login.user} not in with this key: {error.reason}") from error
+    except asyncssh.KeyExchangeFailed as error:  # it has no host key of the expected type, for example
+        raise ClusterError(f"{login.what} and this machine do not agree on keys and ciphers: {error.reason}") from error
     except (OSError, asyncssh.Error) as error:
         raise Disconnected(f"{login.what} does not answer on port {login.port}: {error or 'timeout'}") from error

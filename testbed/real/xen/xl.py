@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import asyncssh
 
@@ -340,13 +339,10 @@ def _mapped_id(guest: Guest) -> str:
 
 def dom0_login(host: XlHost, environment: Mapping[str, str]) -> Login:
     """Return how to log in to dom0; raises UsageError if a key or the file of known hosts cannot be used."""
+    _check_known_hosts(host.known_hosts)
     keys = None
     where = host.key if host.key is not None else KEY_VARIABLE
     try:
-        if not Path(host.known_hosts).is_file():
-            raise UsageError(
-                f"there is no file {host.known_hosts}: put dom0's host key there, as ssh-keyscan prints it"
-            )
         if host.key is not None:
             keys = [asyncssh.read_private_key(host.key)]
         elif KEY_VARIABLE in environment:
@@ -362,3 +358,13 @@ def dom0_login(host: XlHost, environment: Mapping[str, str]) -> Login:
         keys=keys,
         wrong_key=f"the file {host.known_hosts} has another one, or none",
     )
+
+
+def _check_known_hosts(file: str) -> None:
+    remedy = "put dom0's host key there, as ssh-keyscan prints it"
+    try:
+        asyncssh.read_known_hosts(file)
+    except FileNotFoundError as error:
+        raise UsageError(f"there is no file {file}: {remedy}") from error
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the file of known hosts {file} cannot be used ({error}): {remedy}") from error

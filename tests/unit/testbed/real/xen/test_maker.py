@@ -1,10 +1,12 @@
 """Clusters of Xen guests, made through real SSH servers: what is made, what is replaced, and that nothing is left."""
 
 import os
+import re
 import signal
 from types import SimpleNamespace
 from uuid import uuid4
 
+import asyncssh
 import msgspec
 import pytest
 
@@ -315,6 +317,30 @@ def test_a_host_with_another_key_is_not_trusted(made, dom0, tmp_path):
     (problem,) = one.maker.preflight()
     assert "dom0 127.0.0.1 shows a host key that is not the expected one: the file" in str(problem)
     assert dom0.asked == []
+
+
+def test_a_host_without_a_key_of_the_known_type_is_not_asked_again(made, dom0, tmp_path):
+    one = made(2)
+    known = asyncssh.generate_private_key("ssh-rsa", key_size=2048).export_public_key().decode()
+    (tmp_path / "described" / "known_hosts").write_text(f"[127.0.0.1]:{dom0.port} {known}")
+    (problem,) = one.maker.preflight()
+    assert "dom0 127.0.0.1 and this machine do not agree on keys and ciphers: " in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (None, "there is no file"),
+        (b"garbage\n", "cannot be used .*entry: garbage"),
+        (b"\xff", "cannot be used .*decode"),
+    ],
+)
+def test_a_file_of_known_hosts_that_cannot_be_read_is_a_problem(made, tmp_path, content, said):
+    one = made(2)
+    file = tmp_path / "described" / "known_hosts"
+    file.unlink() if content is None else file.write_bytes(content)
+    (problem,) = one.maker.preflight()
+    assert re.search(rf"{said}.*: put dom0's host key there, as ssh-keyscan prints it", str(problem))
 
 
 def test_a_guest_whose_address_another_machine_has_is_not_trusted(made, dom0, folder, given):
