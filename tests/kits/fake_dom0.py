@@ -61,6 +61,8 @@ class Domain:
     name: str
     store: dict[str, str] = field(default_factory=dict)
     guest: FakeGuest | None = None
+    memory: int = 0
+    """MiB."""
     lock: str | None = None
     """The lock that the process holds which watches the guest as long as it runs; xl leaves it behind."""
 
@@ -192,7 +194,14 @@ class FakeDom0(FakeMachine):
     async def do_xl(self, words, given):
         match words:
             case ("info",):
-                return f"host : xen\nfree_memory            : {self.free_mib}\n"
+                free = self.free_mib - sum(one.memory for one in self.domains.values())
+                return f"host : xen\nfree_memory            : {free}\n"
+            case ("list",):
+                lines = [
+                    f"{one.name:40} {one.number:5} {one.memory:5}     1     -b----       0.1\n"
+                    for one in self.domains.values()
+                ]
+                return "".join(["Name      ID   Mem VCPUs\tState\tTime(s)\n", *lines])
             case ("vm-list",):
                 lines = [f"{uuid}  {one.number:5}    {one.name:20}" for uuid, one in self.domains.items()]
                 return "\n".join(["UUID                                  ID    name", *lines]) + "\n"
@@ -219,6 +228,7 @@ class FakeDom0(FakeMachine):
         settings = dict(re.findall(r"carico\.([a-z]+)=(\S+)", value("extra")))
         guest = FakeGuest(settings["name"], f"ssh-ed25519 {settings['key']}", self.cluster)
         domain.guest = guest
+        domain.memory = int(value("memory"))
         self.guests.append(guest)
         self.started(guest)
         await guest.listen(settings["address"].partition("/")[0], self.port)

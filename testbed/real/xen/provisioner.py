@@ -54,7 +54,12 @@ class Guest:
     @property
     def uuid(self) -> str:
         """Its id on the host, by which it is ours from the moment it exists: nobody else's guest has it."""
-        return str(uuid.uuid5(_OURS, self.name))
+        return id_of(self.name)
+
+
+def id_of(name: str) -> str:
+    """Return the id that a guest of ours with this name has."""
+    return str(uuid.uuid5(_OURS, name))
 
 
 def name_pattern(label: str) -> re.Pattern[str]:

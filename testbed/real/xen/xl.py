@@ -19,7 +19,7 @@ import asyncssh
 
 from testbed.errors import ClusterError, CommandFailed, UsageError
 from testbed.real.xen.description import Description, XlHost
-from testbed.real.xen.provisioner import Guest, name_pattern
+from testbed.real.xen.provisioner import Guest, id_of, name_pattern
 from testbed.real.xen.ssh import Login, SshMachine
 from workloads.quantity import memory_bytes
 
@@ -88,12 +88,22 @@ class XlDriver:
             info = dict(re.findall(r"^(\S+)\s*: (.*)$", await self._ask("xl", "info"), re.MULTILINE))
         except CommandFailed as error:
             return f"the toolstack xl does not work: {error}"
-        if int(info.get("free_memory", needed)) >= needed:
+        if "free_memory" not in info or int(info["free_memory"]) >= needed:
+            return ""
+        # A kept cluster's guests are used again, and those of killed runs removed, before any are made.
+        free = int(info["free_memory"]) + await self._memory_of_ours()
+        if free >= needed:
             return ""
         return (
-            f"{self._login.what} has {info['free_memory']} MiB of memory free, {guests.count} guests of "
-            f"{guests.memory} need {needed} MiB: describe fewer or smaller ones, or stop others"
+            f"{self._login.what} has {free} MiB of memory free, {guests.count} guests of {guests.memory} need {needed} "
+            f"MiB: describe fewer or smaller ones, or stop others"
         )
+
+    async def _memory_of_ours(self) -> int:
+        """Return the memory of all guests that the testbed has made here, MiB."""
+        ours = {number for guest_id, (number, name) in (await self._domains()).items() if guest_id == id_of(name)}
+        guests = (line.rsplit(None, 5) for line in (await self._ask("xl", "list")).splitlines()[1:])
+        return sum(int(memory) for _, number, memory, *_ in guests if number in ours)
 
     async def _lacking(self) -> str:
         paths = filter(None, (self._guests.root, self._guests.kernel, self._guests.ramdisk))

@@ -300,6 +300,17 @@ def test_a_full_disk_is_reported_and_leaves_nothing(made, dom0, folder, given):
     ]
 
 
+def test_memory_of_guests_that_were_made_before_is_there_for_the_next(made, dom0, folder):
+    one = made(2)
+    dom0.free_mib = 3000
+    one.maker.create(NAME, folder, 60)
+    assert one.maker.preflight() == []
+    dom0.add_domain(str(uuid4()), f"{NAME}-7").memory = 1000
+    dom0.add_domain(str(uuid4()), "of somebody else").memory = 500
+    (problem,) = one.maker.preflight()
+    assert "has 1500 MiB of memory free, 2 guests of 1Gi need 2048 MiB" in str(problem)
+
+
 def test_a_guest_that_says_nothing_is_waited_for_no_longer_than_allowed(made, dom0, folder, given):
     one = made(1, control_plane=given)
     dom0.silent.append(FIRST)
