@@ -96,8 +96,14 @@ class FakeDom0(FakeMachine):
         self.short_lived: list[str] = []
         """Names of guests that end as soon as they are made."""
         self.free_mib = 100_000
-        self.programs = {"dmsetup", "losetup", "flock", "timeout"}
-        self.files |= dict.fromkeys(("/boot/vmlinux", "/boot/initrd", "/images/root.img", ROOT), "")
+        self.programs = {"blockdev", "dmsetup", "flock", "losetup", "timeout", "xenstore-read", "xenstore-write"}
+        self.links: dict[str, str] = {}
+        """Where a folder is in truth."""
+        self.systems: dict[str, int] = {}
+        """The file systems of files that are in others than the rest."""
+        self.files |= dict.fromkeys(
+            ("/boot/vmlinux", "/boot/initrd", "/images/root.img", ROOT, "/sys/class/net/xenbr0"), ""
+        )
         self._locks: dict[str, asyncio.Lock] = {}
         self.port = servers.run(self.listen("127.0.0.1"))
 
@@ -153,12 +159,25 @@ class FakeDom0(FakeMachine):
     def do_df(self, words, given):
         return f"Avail\n{self.free_mib}\n"
 
+    def do_test(self, words, given):
+        if words[-1] not in self.files:
+            raise Refused("")
+        return ""
+
+    def do_realpath(self, words, given):
+        return self.links.get(words[0], words[0]) + "\n"
+
+    def do_stat(self, words, given):
+        if words[-1] not in self.files:
+            raise Refused(f"cannot statx {words[-1]}: No such file or directory")
+        return "".join(f"{self.systems.get(word, 1)}\n" for word in words if word.startswith("/"))
+
     def do_truncate(self, words, given):
         self.files[words[-1]] = f"{words[1]} bytes"
         return ""
 
     def do_ln(self, words, given):
-        self.files[words[1]] = self.files[words[0]]
+        self.files[words[-1]] = self.files[words[-2]]
         return ""
 
     def do_blockdev(self, words, given):

@@ -28,6 +28,7 @@ KEY_VARIABLE = "CARICO_XEN_KEY"
 LABEL = "vm-data/carico/cluster"
 """Where a guest's label is in xenstore, below the guest's own folder."""
 _ROOT_DEVICE = "/dev/xvda"
+_DEVICES = "/dev/"
 _CREATE_S = 600.0
 """`xl create` takes a second or two on a machine, and minutes where an emulator runs the host beside other work."""
 _DESTROY_S = 120.0
@@ -37,7 +38,7 @@ _GUEST_BYTES = 256 << 20
 _CHUNK_SECTORS = 8
 """Sectors that a snapshot copies at once."""
 _NEW_LOOP = ("losetup", "--find", "--show")
-_PROGRAMS = ("dmsetup", "losetup", "flock", "timeout")
+_PROGRAMS = ("blockdev", "dmsetup", "flock", "losetup", "timeout", "xenstore-read", "xenstore-write")
 _PRINT_LACKING = 'for one; do command -v "$one" > /dev/null || test -r "$one" || echo "$one"; done'
 _NO_FOLDER = 66
 """The status of `flock` if the folder of its lock is not there."""
@@ -78,7 +79,12 @@ class XlDriver:
 
     async def problems(self) -> Sequence[str]:
         """Check programs, rights, files, memory and space in dom0; see `Driver.problems`."""
-        checks = (self._problem_with_memory(), self._lacking(), self._problem_with_folder())
+        checks = (
+            self._problem_with_memory(),
+            self._lacking(),
+            self._problem_with_bridge(),
+            self._problem_with_folder(),
+        )
         return [found for found in await asyncio.gather(*checks) if found]
 
     async def _problem_with_memory(self) -> str:
@@ -112,19 +118,45 @@ class XlDriver:
             return ""
         return f"{self._login.what} lacks {', '.join(lacking)}: install the programs, and copy the files there"
 
+    async def _problem_with_bridge(self) -> str:
+        bridge = self._guests.bridge
+        try:
+            await self._ask("test", "-e", f"/sys/class/net/{bridge}")
+        except CommandFailed:
+            return f"{self._login.what} has no bridge {bridge}: make it, or name another one (guests: bridge)"
+        return ""
+
     async def _problem_with_folder(self) -> str:
         folder, guests = self._host.folder, self._guests.count
         wanted = guests * _GUEST_BYTES >> 20
         try:
             await self._ask("mkdir", "-p", folder)
+            real = (await self._ask("realpath", folder)).strip()
             free = int((await self._ask("df", "--output=avail", "--block-size=1M", folder)).split()[-1])
         except CommandFailed as error:
             return f"the folder for guests cannot be used: {error}"
-        if free >= wanted:
+        if real != folder:  # loop devices tell the real names of their files, by which ours are found
+            return f"the folder for guests {folder} is {real} in truth: name that one (host: folder)"
+        if free < wanted:
+            return (
+                f"{self._login.what} has {free} MiB free in {folder}, {guests} guests need {wanted} MiB: make room, or "
+                f"name another folder (host: folder)"
+            )
+        return await self._problem_with_root()
+
+    async def _problem_with_root(self) -> str:
+        folder, root = self._host.folder, self._guests.root
+        if root.startswith(_DEVICES):
+            return ""
+        try:
+            systems = await self._ask("stat", "--dereference", "--format=%d", folder, root)
+        except CommandFailed:  # it is not there: this is told already
+            return ""
+        if len(set(systems.split())) == 1:
             return ""
         return (
-            f"{self._login.what} has {free} MiB free in {folder}, {guests} guests need {wanted} MiB: make room, or "
-            f"name another folder (host: folder)"
+            f"the root disk {root} is not in the file system of the folder for guests {folder}: copy it there, or name "
+            f"a folder beside it (host: folder)"
         )
 
     async def create(self, guest: Guest, public_key: str) -> None:
@@ -146,9 +178,9 @@ class XlDriver:
         await self._ask("mkdir", "-p", folder)
         await self._change(guest, "truncate", "-s", str(memory_bytes(self._guests.writable)), disk)
         root = self._guests.root
-        if not root.startswith("/dev/"):
+        if not root.startswith(_DEVICES):
             # A name of our own for the file, so that its loop device can be told from those of others.
-            await self._change(guest, "ln", root, f"{folder}/root")
+            await self._change(guest, "ln", "--logical", root, f"{folder}/root")
             root = (await self._change(guest, *_NEW_LOOP, "--read-only", f"{folder}/root")).strip()
         own = (await self._change(guest, *_NEW_LOOP, disk)).strip()
         sectors = int(await self._ask("blockdev", "--getsz", root))

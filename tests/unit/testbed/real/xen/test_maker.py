@@ -399,6 +399,23 @@ def test_what_is_lacking_on_the_host_is_said_before_anything_is_made(made, dom0)
     ]
 
 
+def test_a_host_where_guests_would_have_no_network_or_disk_is_refused(made, dom0):
+    one = made(1, guests={"count": 2, "addresses": ["127.0.0.2", "127.0.0.3"], "root": "/images/root.img"})
+    del dom0.files["/sys/class/net/xenbr0"]
+    dom0.systems["/images/root.img"] = 2
+    assert [str(problem) for problem in one.maker.preflight()] == [
+        "dom0 127.0.0.1 has no bridge xenbr0: make it, or name another one (guests: bridge)",
+        "the root disk /images/root.img is not in the file system of the folder for guests /var/lib/carico: copy it "
+        "there, or name a folder beside it (host: folder)",
+    ]
+
+
+def test_a_folder_that_is_a_link_is_refused_because_loop_devices_tell_its_real_name(made, dom0):
+    dom0.links["/var/lib/carico"] = "/data/carico"
+    (problem,) = made(2).maker.preflight()
+    assert "the folder for guests /var/lib/carico is /data/carico in truth: name that one" in str(problem)
+
+
 def test_no_secret_is_in_arguments_messages_or_the_records_of_a_run(made, dom0, folder, key, caplog):
     caplog.set_level("DEBUG")
     one = made(2)
