@@ -6,9 +6,11 @@ It has no secrets: passwords and keys come from files of their own, from the env
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 import yaml
@@ -16,7 +18,7 @@ from msgspec import Meta
 
 from carico.config import PlainLoader
 from testbed.errors import UsageError
-from workloads.errors import InvalidQuantity, Misfit
+from workloads.errors import InvalidQuantity, Key, Misfit
 from workloads.fitting import fitted
 from workloads.quantity import memory_bytes, millicpu
 from workloads.yaml_places import placed
@@ -37,13 +39,18 @@ HostPath = Annotated[
     ),
 ]
 """An absolute path on the host."""
-Interface = Annotated[str, Meta(pattern=r"^[A-Za-z0-9._-]{1,15}$(?!\n)")]
 Port = Annotated[int, Meta(ge=1, le=65535)]
 
 SMALL: Mapping[str, Any] = {"count": 3, "cores": 1, "memory": "1Gi"}
 THESIS: Mapping[str, Any] = {"count": 20, "cores": 4, "memory": "8Gi", "reserved": {"cpu": "0", "memory": "0"}}
 """The thesis's cluster (appendix B.1): a control plane and 19 workers, whose kubelets reserve nothing."""
 GUEST_PRESETS: Mapping[str, Mapping[str, Any]] = {"small": SMALL, "thesis": THESIS}
+_INTERFACE = re.compile(r"[A-Za-z0-9._-]{1,15}")
+"""The name of a network device, of which xl's configuration needs no quoting."""
+_OF_TEMPLATE = ("kernel", "ramdisk", "type", "arguments", "writable")
+"""Fields of guests that a pool's template settles."""
+_NUMBERS = range(2, 255)
+"""The last numbers that addresses may have."""
 
 
 class XlHost(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="xl", tag_field="driver"):
@@ -170,12 +177,9 @@ def read_description(file: Path) -> Description:
         raise UsageError(f"{file} is no YAML: {error}") from error
     try:
         description: Description = fitted(_with_preset(document), Description)
+        _check(description)
     except Misfit as error:
         raise UsageError(f"{file}: {placed(error, text, PlainLoader)}") from error
-    try:
-        _check(description)
-    except (ValueError, InvalidQuantity) as error:
-        raise UsageError(f"{file}: {error}") from error
     return _absolute(description, file.absolute().parent)
 
 
@@ -188,41 +192,105 @@ def _with_preset(document: Any) -> Any:
 
 
 def _check(description: Description) -> None:
-    """Check what a schema cannot say; raises ValueError."""
-    guests = description.guests
-    network = ipaddress.IPv4Interface(f"{guests.gateway}/{guests.prefix}").network
-    addresses = [ipaddress.IPv4Address(address) for address in guests.addresses]
-    if len(addresses) < guests.count:
-        raise ValueError(f"guests: {guests.count} guests need as many addresses, got {len(addresses)}")
-    for address in addresses:
-        if address not in network:
-            raise ValueError(f"guests: the address {address} is not in the gateway's network {network}")
-    numbers = [address.packed[-1] for address in addresses]
-    if not all(2 <= number <= 254 for number in numbers):
-        raise ValueError("guests: the last numbers of the addresses must be 2 to 254")
-    if len(set(numbers)) < len(numbers):
-        raise ValueError("guests: the last numbers of the addresses must differ, they are the numbers of pod networks")
-    for field in ("memory", "writable"):
-        if memory_bytes(getattr(guests, field)) < 1 << 20:
-            raise ValueError(f"guests: {field} is {getattr(guests, field)!r}, at least 1Mi is needed")
-    millicpu(guests.reserved.cpu), memory_bytes(guests.reserved.memory)
+    """Check what a schema cannot say; raises Misfit."""
+    _check_addresses(description)
+    _check_size(description.guests)
     if isinstance(description.host, XlHost):
-        if not guests.root.startswith("/"):
-            raise ValueError(f"guests: root is {guests.root!r}, an absolute path in dom0 is needed")
-        if guests.kernel is None or guests.ramdisk is None:
-            raise ValueError("guests: kernel and ramdisk are needed, paths in dom0")
-    elif guests.kernel is not None or guests.ramdisk is not None:
-        raise ValueError("guests: a pool's template has its own kernel and ramdisk: leave them out")
+        _check_for_xl(description.guests)
+    else:
+        _check_for_pool(description.host, description.guests)
     if description.workers < 1:
-        raise ValueError("guests: the only guest would be the control plane: count must be 2 or more")
+        raise Misfit("2 or more are needed, as the only guest would be the control plane", "guests", "count")
+
+
+def _check_addresses(description: Description) -> None:
+    guests, host = description.guests, description.host
+    gateway = _ipv4(guests.gateway, "gateway")
+    network = ipaddress.IPv4Network((gateway, guests.prefix), strict=False)
+    if gateway in (network.network_address, network.broadcast_address):
+        raise Misfit(f"an address of a machine in {network} is needed, got {guests.gateway!r}", "guests", "gateway")
+    if len(guests.addresses) < guests.count:
+        wanted = f"as many addresses as guests are needed, {guests.count}, got {len(guests.addresses)}"
+        raise Misfit(wanted, "guests", "addresses")
+    others = {guests.gateway: "the gateway", host.address if isinstance(host, XlHost) else "": "dom0"}
+    seen: dict[int, str] = {}
+    for index, text in enumerate(guests.addresses):
+        where = ("guests", "addresses", index)
+        address = _ipv4(text, *where[1:])
+        number = address.packed[-1]
+        if address not in network:
+            raise Misfit(f"an address in the gateway's network {network} is needed, got {text!r}", *where)
+        if number not in _NUMBERS:
+            raise Misfit(f"an address whose last number is from 2 to 254 is needed, got {text!r}", *where)
+        if text in others:
+            raise Misfit(f"a free address is needed, {text!r} is that of {others[text]}", *where)
+        if number in seen:
+            raise Misfit(
+                f"an address whose last number differs from the others' is needed, as it becomes the number of the "
+                f"guest's pod network, got {text!r} after {seen[number]!r}",
+                *where,
+            )
+        seen[number] = text
+
+
+def _ipv4(text: str, *where: Key) -> ipaddress.IPv4Address:
+    try:
+        return ipaddress.IPv4Address(text)
+    except ValueError as error:
+        raise Misfit(f"an IPv4 address such as 10.0.0.10 is needed, got {text!r}", "guests", *where) from error
+
+
+def _check_size(guests: Guests) -> None:
+    for field in ("memory", "writable"):
+        if _quantity(memory_bytes, getattr(guests, field), field) < 1 << 20:
+            raise Misfit(f"1Mi or more is needed, got {getattr(guests, field)!r}", "guests", field)
+    cpu, memory = guests.reserved.cpu, guests.reserved.memory
+    if _quantity(millicpu, cpu, "reserved", "cpu") >= 1000 * guests.cores:
+        raise Misfit(f"less than a guest has is needed, {guests.cores}, got {cpu!r}", "guests", "reserved", "cpu")
+    if _quantity(memory_bytes, memory, "reserved", "memory") >= memory_bytes(guests.memory):
+        raise Misfit(
+            f"less than a guest has is needed, {guests.memory}, got {memory!r}", "guests", "reserved", "memory"
+        )
+
+
+def _quantity(read: Callable[[str], int], text: str, *where: Key) -> int:
+    try:
+        return read(text)
+    except InvalidQuantity as error:
+        raise Misfit(str(error), "guests", *where) from error
+
+
+def _check_for_xl(guests: Guests) -> None:
+    if not guests.root.startswith("/") or " " in guests.root:
+        raise Misfit(f"an absolute path in dom0 without spaces is needed, got {guests.root!r}", "guests", "root")
+    for field in ("kernel", "ramdisk"):
+        if getattr(guests, field) is None:
+            raise Misfit(f"{field} is missing: a path in dom0 is needed", "guests")
+    if not _INTERFACE.fullmatch(guests.bridge):
+        raise Misfit(f"the name of a network device in dom0 is needed, got {guests.bridge!r}", "guests", "bridge")
+
+
+def _check_for_pool(host: XenApiHost, guests: Guests) -> None:
+    try:
+        is_address = bool(urlsplit(host.url).hostname) and urlsplit(host.url).port != 0
+    except ValueError:
+        is_address = False
+    if not is_address:
+        raise Misfit("an address such as https://10.0.0.1 is needed", "host", "url")
+    defaults = {field.name: field.default for field in msgspec.structs.fields(Guests)}
+    for field in _OF_TEMPLATE:
+        if getattr(guests, field) != defaults[field]:
+            raise Misfit("the template of a pool settles this: leave it out", "guests", field)
 
 
 def _absolute(description: Description, folder: Path) -> Description:
     def absolute(struct: Any, *fields: str) -> Any:
         given = {field: getattr(struct, field) for field in fields if getattr(struct, field) is not None}
-        return msgspec.structs.replace(
-            struct, **{field: str(folder / Path(value).expanduser()) for field, value in given.items()}
-        )
+        try:
+            paths = {field: str(folder / Path(value).expanduser()) for field, value in given.items()}
+        except RuntimeError as error:  # ~NAME, and there is no such user
+            raise UsageError(f"{error} (one of {', '.join(map(repr, given.values()))})") from error
+        return msgspec.structs.replace(struct, **paths)
 
     files = ("known_hosts", "key") if isinstance(description.host, XlHost) else ("password", "certificate")
     plane = description.control_plane

@@ -16,7 +16,7 @@ from testbed.real.lifecycle import Cluster
 from testbed.real.platform import Prepared
 from testbed.real.program_pods import check_programs, image_of, template_of_program
 from testbed.real.settings import NodeSettings, node_settings
-from testbed.real.xen.description import Description
+from testbed.real.xen.description import Description, XlHost
 from testbed.real.xen.maker import XenMaker
 from testbed.schedulers.spec import SchedulerSpec
 from workloads.quantity import memory_bytes, millicpu
@@ -99,7 +99,8 @@ class XenSetup:
             **dict.fromkeys(("cores", "memory", "max_pods", "pools")),
             "guest_cores": guests.cores,
             "guest_memory": guests.memory,
-            "guest_type": guests.type,
+            # Only a pool's template knows.
+            "guest_type": guests.type if isinstance(self.described.host, XlHost) else None,
             "guest_cpus": guests.cpus,
             "guest_weight": guests.weight,
             "guest_cap": guests.cap,

@@ -56,8 +56,13 @@ def test_a_pool_is_described_by_its_address(read):
     )
     own = {"root": "root: carico-guest", "kernel": "# none", "ramdisk": "# none"}
     assert read(text, url="url: https://pool", **own).host == XenApiHost("https://pool")
-    with pytest.raises(UsageError, match="a pool's template has its own kernel and ramdisk: leave them out"):
+    with pytest.raises(UsageError, match="line 7: kernel: the template of a pool settles this: leave it out"):
         read(text, url="url: https://pool")
+    with pytest.raises(UsageError, match="line 5: type: the template of a pool settles this: leave it out"):
+        read(text, url="url: https://pool", preset="type: hvm", **own)
+    for url in ("https://pool:abc", "https://[::1", "https://:443"):
+        with pytest.raises(UsageError, match=r"line 3: url: an address such as https://10\.0\.0\.1 is needed$"):
+            read(text, url=f"url: '{url}'", **own)
     with pytest.raises(
         UsageError, match=r"line 3: url: an https:// or http:// address without user and password is needed$"
     ):
@@ -72,19 +77,43 @@ def test_a_pool_is_described_by_its_address(read):
         ("driver", "driver: xm", "line 2: driver: one of xl, xenapi is needed, got 'xm'"),
         ("ramdisk", "ramdisk: initrd", "line 9: ramdisk: an absolute path of letters, .* is needed, got 'initrd'"),
         ("kernel", 'kernel: "/boot/a\\" b"', "line 8: "),
-        ("preset", "count: 200", "200 guests need as many addresses, got 3"),
-        ("addresses", "addresses: [10.0.0.10, 10.0.1.10, 10.0.0.12]", "10.0.1.10 is not in the gateway's network"),
-        ("addresses", "addresses: [10.0.0.10, 10.0.0.10, 10.0.0.12]", "last numbers of the addresses must differ"),
-        ("addresses", "addresses: [10.0.0.10, 10.0.0.1, 10.0.0.12]", "must be 2 to 254"),
-        ("gateway", "gateway: here", "Expected 4 octets"),
-        ("preset", "memory: 8Gb", "'8Gb' is not a quantity"),
-        ("preset", "count: 1", "the only guest would be the control plane"),
-        ("root", "root: carico-root", "an absolute path in dom0 is needed"),
+        ("preset", "count: 200", "line 10: addresses: as many addresses as guests are needed, 200, got 3"),
+        (
+            "addresses",
+            "addresses: [10.0.0.10, 10.0.1.10, 10.0.0.12]",
+            r"line 10: addresses\[1\]: an address in the gateway's network 10.0.0.0/24 is needed, got '10.0.1.10'",
+        ),
+        (
+            "addresses",
+            "addresses: [10.0.0.10, 10.0.0.10, 10.0.0.12]",
+            r"line 10: addresses\[1\]: an address whose last number differs .*, got '10.0.0.10' after '10.0.0.10'",
+        ),
+        ("addresses", "addresses: [10.0.0.10, 10.0.0.1, 10.0.0.12]", "last number is from 2 to 254 .*, got '10.0.0.1'"),
+        ("addresses", "addresses: [10.0.0.10, '::1', 10.0.0.12]", r"line 10: addresses\[1\]: an IPv4 .*, got '::1'"),
+        ("gateway", "gateway: 10.0.0.11", "line 10: .* a free address is needed, '10.0.0.11' is that of the gateway"),
+        ("address", "address: 10.0.0.12", r"line 10: addresses\[2\]: a free .*, '10.0.0.12' is that of dom0"),
+        ("gateway", "gateway: here", "line 11: gateway: an IPv4 address such as 10.0.0.10 is needed, got 'here'"),
+        ("gateway", "gateway: 10.0.0.1/24", "line 11: gateway: an IPv4 address .*, got '10.0.0.1/24'"),
+        ("gateway", "gateway: 10.0.0.255", "line 11: gateway: an address of a machine in 10.0.0.0/24 is needed"),
+        ("preset", "memory: 8Gb", "line 6: memory: '8Gb' is not a quantity"),
+        ("preset", "writable: 1k", "line 6: writable: 1Mi or more is needed, got '1k'"),
+        ("preset", "reserved: {cpu: '1'}", "line 6: cpu: less than a guest has is needed, 1, got '1'"),
+        ("preset", "reserved: {memory: 2Gi}", "line 6: memory: less than a guest has is needed, 1Gi, got '2Gi'"),
+        ("preset", "count: 1", "line 6: count: 2 or more are needed, as the only guest would be the control plane"),
+        ("root", "root: carico-root", "line 7: root: an absolute path in dom0 without spaces is needed"),
+        ("root", "root: /dev/my disk", "line 7: root: an absolute path in dom0 without spaces is needed"),
+        ("kernel", "# none", "line 5: guests: kernel is missing: a path in dom0 is needed"),
+        ("preset", "bridge: 'xenbr0,script=x'", "line 6: bridge: the name of a network device in dom0 is needed"),
     ],
 )
 def test_a_mistake_is_named_with_its_place_and_what_would_do(read, field, written, said):
     with pytest.raises(UsageError, match=said):
         read(**{field: written})
+
+
+def test_a_home_folder_that_is_not_there_is_reported(read):
+    with pytest.raises(UsageError, match=r"home directory. .*'~nobody-of-this-name/known'"):
+        read(known_hosts="known_hosts: ~nobody-of-this-name/known")
 
 
 def test_a_file_that_is_not_there_or_no_yaml_is_reported(read, tmp_path):

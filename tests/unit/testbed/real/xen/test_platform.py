@@ -2,10 +2,12 @@
 
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 
 from carico.testing import ManualClock
 from testbed.errors import ClusterError, InvalidSetting, UsageError
+from testbed.real.xen.description import XenApiHost
 from testbed.real.xen.platform import XenPlatform
 from testbed.schedulers.spec import parse_spec
 from workloads.scenario import ClusterShape, JobSpec, Scenario
@@ -76,6 +78,13 @@ def test_results_have_the_guests_size_and_that_they_are_emulated(platform):
         "emulated": True,
     }
     assert {name: setup.settings[name] for name in wanted} == wanted
+
+
+def test_results_of_a_pool_say_nothing_of_what_its_template_settles(platform):
+    under_test = platform()
+    pool = XenApiHost("https://pool")
+    under_test._maker._description = msgspec.structs.replace(under_test._maker.description, host=pool)
+    assert under_test.check(scenario(), parse_spec("carico"), {}).settings["guest_type"] is None
 
 
 def test_workers_that_are_not_needed_are_cordoned_and_pods_run_from_the_guests_images(platform, cluster):
