@@ -277,10 +277,23 @@ def _check_for_pool(host: XenApiHost, guests: Guests) -> None:
         is_address = False
     if not is_address:
         raise Misfit("an address such as https://10.0.0.1 is needed", "host", "url")
+    if is_in_clear(host.url):
+        raise Misfit("https:// is needed: http:// would send the password in clear text", "host", "url")
     defaults = {field.name: field.default for field in msgspec.structs.fields(Guests)}
     for field in _OF_TEMPLATE:
         if getattr(guests, field) != defaults[field]:
             raise Misfit("the template of a pool settles this: leave it out", "guests", field)
+
+
+def is_in_clear(url: str) -> bool:
+    """Whether what is sent to an address leaves this machine without encryption."""
+    parts = urlsplit(url)
+    if parts.scheme == "https" or parts.hostname == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(parts.hostname or "").is_loopback
+    except ValueError:
+        return True
 
 
 def _absolute(description: Description, folder: Path) -> Description:

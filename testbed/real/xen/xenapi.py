@@ -27,7 +27,7 @@ import XenAPI
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
 from testbed.errors import ClusterError, CommandFailed, Disconnected, UsageError
-from testbed.real.xen.description import Description, XenApiHost
+from testbed.real.xen.description import Description, XenApiHost, is_in_clear
 from testbed.real.xen.provisioner import Guest, name_pattern
 from workloads.quantity import memory_bytes
 
@@ -176,9 +176,9 @@ def _logged_in(login: PoolLogin) -> Any:
             session.transport.close()
             code, *details = map(str, error.details)
             if code == "HOST_IS_SLAVE":
-                parts = urlsplit(url)
-                port = "" if parts.port is None else f":{parts.port}"
-                url = urlunsplit(parts._replace(netloc=f"{details[0]}{port}"))
+                url = _url_of(details[0], url)
+                if is_in_clear(url):
+                    raise ClusterError(f"pool {login.url} names its master {url}: ask that one, by https://") from None
                 continue
             if code == "SESSION_AUTHENTICATION_FAILED":
                 raise ClusterError(f"pool {url} does not accept the password of user {login.user}") from None
@@ -187,6 +187,13 @@ def _logged_in(login: PoolLogin) -> Any:
             session.transport.close()
             raise
     raise ClusterError(f"pool {login.url}: its members do not agree which of them is the master")
+
+
+def _url_of(master: str, member: str) -> str:
+    """Return the address of a pool's master, asked as a member is."""
+    parts = urlsplit(member)
+    port = "" if parts.port is None else f":{parts.port}"
+    return urlunsplit(parts._replace(netloc=f"[{master}]{port}" if ":" in master else f"{master}{port}"))
 
 
 def _session(url: str, certificate: str | None) -> Any:

@@ -69,6 +69,14 @@ def test_a_pool_is_described_by_its_address(read):
         read(text, url="url: https://root:secret@pool")
 
 
+@pytest.mark.parametrize("url", ["http://pool", "http://10.0.0.1", "http://127.0.0.1.example"])
+def test_a_password_is_not_sent_in_clear_text(read, url):
+    text = LEAST.replace("driver: xl\n", f"driver: xenapi\n  url: {url}\n").replace("  known_hosts: known_hosts\n", "")
+    text = text.replace("  address: 10.0.0.1\n", "")
+    with pytest.raises(UsageError, match="line 3: url: https:// is needed: http:// would send the password in clear"):
+        read(text, root="root: T", kernel="# none", ramdisk="# none")
+
+
 @pytest.mark.parametrize(
     ("field", "written", "said"),
     [

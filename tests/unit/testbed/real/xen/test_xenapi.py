@@ -125,6 +125,12 @@ def test_a_member_names_the_master(made, pool, servers, server, folder):
         member.close()
 
 
+def test_the_password_is_not_sent_in_clear_text_to_the_master(made, pool):
+    pool.master = "10.0.0.9"
+    (problem,) = made().maker.preflight()
+    assert f"names its master http://10.0.0.9:{pool.own_port}: ask that one, by https://" in str(problem)
+
+
 STEPS = [
     "VM.get_by_name_label",
     "VM.clone",
