@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from xml.parsers.expat import ExpatError
 
 import XenAPI
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
@@ -121,7 +122,7 @@ class PoolSession:
         Disconnected
             If the pool does not answer.
         ClusterError
-            If the pool's certificate is not trusted, or the password is wrong.
+            If the pool's certificate is not trusted, or the password is wrong, or this is no pool.
         """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, method, values)
 
@@ -162,6 +163,11 @@ class PoolSession:
         except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:
             self._forget()
             raise Disconnected(f"{where} does not answer {method}: {error or type(error).__name__}") from error
+        except (ExpatError, TypeError, ValueError) as error:  # a web page, for example
+            self._forget()
+            raise ClusterError(
+                f"{where} does not answer {method} as a pool does ({error}): name the pool's own address (host: url)"
+            ) from error
 
 
 def _logged_in(login: PoolLogin) -> Any:
@@ -407,6 +413,8 @@ def _login(host: XenApiHost, environment: Mapping[str, str]) -> PoolLogin:
         except OSError as error:
             what = f"the file of the pool's password {host.password}"
             raise UsageError(f"{what} cannot be read: {error.strerror}") from error
+        except UnicodeDecodeError:  # the error would have the password
+            raise UsageError(f"the file of the pool's password {host.password} is no text in UTF-8") from None
     elif PASSWORD_VARIABLE in environment:
         password = environment[PASSWORD_VARIABLE]
     else:

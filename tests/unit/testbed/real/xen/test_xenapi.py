@@ -1,10 +1,14 @@
 """Guests in a pool, made through a real XML-RPC server: its master, its refusals, and that nothing is left of them."""
 
+import http.server
 import os
 import signal
 import socket
+import threading
+import xmlrpc.client
 from types import SimpleNamespace
 
+import msgspec
 import pytest
 import yaml
 
@@ -250,6 +254,40 @@ def test_what_the_pool_lacks_is_said_before_anything_is_made(made, pool):
     (problem,) = made(password=None).maker.preflight()
     assert "there is no password for the pool" in str(problem)
     assert pool.names == []
+
+
+@pytest.mark.parametrize(
+    "body", [b"<html><p>Log in</html>", b"", xmlrpc.client.dumps((4,), methodresponse=True).encode()]
+)
+def test_what_is_no_pool_is_a_problem(made, body):
+    class Page(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self):
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *said):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
+        threading.Thread(target=page.serve_forever, args=(0.02,)).start()
+        (problem,) = made(url=f"http://127.0.0.1:{page.server_address[1]}").maker.preflight()
+        page.shutdown()
+    assert "does not answer VM.get_by_name_label as a pool does" in str(problem)
+    assert "name the pool's own address (host: url)" in str(problem)
+
+
+def test_a_password_that_is_no_text_is_a_problem_and_not_shown(made, tmp_path):
+    file = tmp_path / "password"
+    file.write_bytes(b"secret\xff")
+    one = made()
+    host = msgspec.structs.replace(one.maker.description.host, password=str(file))
+    one.maker._description = msgspec.structs.replace(one.maker.description, host=host)
+    (problem,) = one.maker.preflight()
+    assert str(problem).endswith("password is no text in UTF-8")
 
 
 def test_the_password_is_nowhere(made, pool, folder, caplog):
