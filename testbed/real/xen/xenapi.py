@@ -236,8 +236,6 @@ class XenApiDriver:
         for look in (self._template, self._network):
             try:
                 await look()
-            except Refused:
-                raise
             except UsageError as error:
                 found.append(str(error))
         return found
@@ -288,10 +286,11 @@ class XenApiDriver:
         """Read the guest's metrics; see `Driver.host_key`."""
         pool = self._session(guest)
         found = await self._found(pool, guest)
-        if found is None or found[1]["power_state"] != "Running":
+        running = [record for _, record in found if record["power_state"] == "Running"]
+        if not running:
             raise ClusterError(f"guest {guest.name} has ended")
         try:
-            told: Mapping[str, str] = await pool.ask("VM_guest_metrics.get_other", found[1]["guest_metrics"])
+            told: Mapping[str, str] = await pool.ask("VM_guest_metrics.get_other", running[0]["guest_metrics"])
         except Refused:  # it has told nothing yet
             return ""
         return told.get(HOST_KEY, "").strip()
@@ -303,21 +302,10 @@ class XenApiDriver:
     async def destroy(self, guest: Guest) -> None:
         """Stop the guest, and remove its disks and itself; see `Driver.destroy`."""
         pool = self._session(guest)
-        found = await self._found(pool, guest)
-        if found is None:
-            return
-        vm, record = found
-        if record["power_state"] != "Halted":
-            await _unless_gone(pool, "VM.hard_shutdown", vm)
-        # The disks first: without the guest nobody would know whose they are.
-        for attached in await pool.ask("VM.get_VBDs", vm):
-            device = await pool.ask("VBD.get_record", attached)
-            if device["type"] != "Disk" or device["empty"]:
-                continue
-            if len(await pool.ask("VDI.get_VBDs", device["VDI"])) == 1:  # nobody else's, too
-                await _unless_gone(pool, "VDI.destroy", device["VDI"])
-        await _unless_gone(pool, "VM.destroy", vm)
-        if await self._found(pool, guest) is not None:
+        # More than one, if a clone was made whose answer was lost.
+        for vm, record in await self._found(pool, guest):
+            await _destroy(pool, vm, record)
+        if await self._found(pool, guest):
             raise ClusterError(f"{self._where} still has guest {guest.name}")
 
     async def numbers(self, label: str) -> set[int]:
@@ -364,8 +352,9 @@ class XenApiDriver:
             raise UsageError(f"{self._where} has {len(found)} networks {name!r} (guests: bridge), one is needed")
         return found[0]
 
-    async def _found(self, pool: PoolSession, guest: Guest) -> tuple[str, Mapping[str, Any]] | None:
-        """Return the guest and its record, if it is there and ours."""
+    async def _found(self, pool: PoolSession, guest: Guest) -> list[tuple[str, Mapping[str, Any]]]:
+        """Return what there is of the guest that is ours, and its records."""
+        found = []
         for vm in await pool.ask("VM.get_by_name_label", guest.name):
             try:
                 record = await pool.ask("VM.get_record", vm)
@@ -374,8 +363,21 @@ class XenApiDriver:
                     continue
                 raise
             if _is_ours(record, guest.label):
-                return vm, record
-        return None
+                found.append((vm, record))
+        return found
+
+
+async def _destroy(pool: PoolSession, vm: str, record: Mapping[str, Any]) -> None:
+    if record["power_state"] != "Halted":
+        await _unless_gone(pool, "VM.hard_shutdown", vm)
+    # The disks first: without the guest nobody would know whose they are.
+    for attached in await pool.ask("VM.get_VBDs", vm):
+        device = await pool.ask("VBD.get_record", attached)
+        if device["type"] != "Disk" or device["empty"]:
+            continue
+        if len(await pool.ask("VDI.get_VBDs", device["VDI"])) == 1:  # nobody else's, too
+            await _unless_gone(pool, "VDI.destroy", device["VDI"])
+    await _unless_gone(pool, "VM.destroy", vm)
 
 
 async def _unless_gone(pool: PoolSession, method: str, value: str) -> None:

@@ -235,6 +235,14 @@ def test_guests_of_others_are_never_touched(made, pool, folder):
     assert shared in pool.vdis
 
 
+def test_a_second_clone_of_a_guest_is_removed_with_it(made, pool, folder):
+    one = made()
+    one.maker.create(NAME, folder, 60)
+    pool.add_vm(FIRST, other_config={"carico-template": "true"})
+    one.maker.delete(NAME, folder)
+    assert left(pool) == []
+
+
 def test_a_name_that_somebody_has_stops_the_run(made, pool, folder):
     theirs = pool.add_vm(FIRST)
     with pytest.raises(ClusterError, match=f"has a guest {FIRST} already"):
