@@ -110,8 +110,8 @@ class Bootstrap:
                 command = await self._provisioner.run(guests[0], *_PRINT_JOIN, limit_s=self._described.limit_s)
                 joining.set_result(read_join(command, f"kubeadm on {guests[0].name}"))
             else:
-                write_secret(self.kubeconfig, _text_of(given.kubeconfig))
-                joining.set_result(read_join(_text_of(given.join), given.join))
+                write_secret(self.kubeconfig, text_of(given.kubeconfig))
+                joining.set_result(read_join(text_of(given.join), given.join))
 
     async def _replaced_once(self, guest: Guest, make: Callable[[], Awaitable[None]], guests: int) -> None:
         try:
@@ -201,8 +201,11 @@ def write_secret(file: Path, text: str) -> None:
         stream.write(text)
 
 
-def _text_of(file: str) -> str:
+def text_of(file: str) -> str:
+    """Return what a file of the user's contains; raises ClusterError if it cannot be read."""
     try:
         return Path(file).read_text(encoding="utf-8")
     except OSError as error:
         raise ClusterError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:  # the error would have the secrets that these files hold
+        raise ClusterError(f"{file} is no text in UTF-8") from None

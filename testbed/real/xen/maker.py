@@ -21,9 +21,10 @@ from testbed.errors import ClusterError, TestbedError, UsageError, WaitTimedOut
 from testbed.images.guest import GuestFacts
 from testbed.real.api import ClusterApi
 from testbed.real.lifecycle import Cluster, connected
-from testbed.real.xen.bootstrap import CONSOLES, Bootstrap, write_secret
+from testbed.real.xen.bootstrap import CONSOLES, Bootstrap, text_of, write_secret
 from testbed.real.xen.description import Description, XlHost, read_description
 from testbed.real.xen.guest_image import container_image, read_guest_image
+from testbed.real.xen.kubeadm import read_join
 from testbed.real.xen.provisioner import SSH_PORT, Driver, Guest, Provisioner, gathered, name_pattern
 from testbed.real.xen.xenapi import XenApiDriver
 from testbed.real.xen.xl import XlDriver
@@ -107,12 +108,7 @@ class XenMaker:
             self.kubernetes_version  # noqa: B018 (it is read, or the problem is said)
         except TestbedError as error:
             found.append(Problem(str(error)))
-        plane = self.description.control_plane
-        found += [
-            Problem(f"there is no file {file}, which the description names (control_plane)")
-            for file in (() if plane is None else (plane.kubeconfig, plane.join))
-            if not Path(file).is_file()
-        ]
+        found += [Problem(what) for what in self._problems_with_control_plane()]
         try:
             found += [Problem(what) for what in asyncio.run(self._problems())]
         except TestbedError as error:
@@ -177,6 +173,26 @@ class XenMaker:
     def run_on_nodes(self, cluster: Cluster, *command: str) -> None:
         """See `Machines`."""
         asyncio.run(self._run_on_nodes(cluster, command))
+
+    def _problems_with_control_plane(self) -> list[str]:
+        """Return why guests could not join a control plane that is given."""
+        plane = self.description.control_plane
+        if plane is None:
+            return []
+        files = (plane.kubeconfig, plane.join)
+        if missing := [file for file in files if not Path(file).is_file()]:
+            return [f"there is no file {file}, which the description names (control_plane)" for file in missing]
+        found = []
+        try:
+            read_join(text_of(plane.join), plane.join)
+        except ClusterError as error:
+            found.append(str(error))
+        try:
+            with closing(self._connect(Path(plane.kubeconfig))) as api:
+                api.nodes()
+        except CaricoError as error:
+            found.append(f"the control plane of {plane.kubeconfig} cannot be used (control_plane): {error}")
+        return found
 
     async def _problems(self) -> Sequence[str]:
         driver = self._driver(self.description)

@@ -9,10 +9,11 @@ from uuid import uuid4
 import asyncssh
 import msgspec
 import pytest
+import yaml
 
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, WaitTimedOut
-from testbed.real.lifecycle import MadeCluster, sweep
+from testbed.real.lifecycle import MadeCluster, connected, sweep
 from testbed.real.registry import Registry
 from testbed.real.xen.maker import XenMaker
 from testbed.real.xen.provisioner import Guest
@@ -414,6 +415,31 @@ def test_a_folder_that_is_a_link_is_refused_because_loop_devices_tell_its_real_n
     dom0.links["/var/lib/carico"] = "/data/carico"
     (problem,) = made(2).maker.preflight()
     assert "the folder for guests /var/lib/carico is /data/carico in truth: name that one" in str(problem)
+
+
+def test_a_control_plane_that_guests_cannot_join_is_a_problem(made, given, tmp_path):
+    one = made(1, control_plane=given)
+    assert one.maker.preflight() == []
+    one.maker._connect = connected
+    cluster = {"server": "https://127.0.0.1:9"}
+    user = {"token": "the-administrators-token"}
+    document = {
+        "clusters": [{"name": "c", "cluster": cluster}],
+        "users": [{"name": "u", "user": user}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump(document))
+    (tmp_path / "join").write_text("kubeadm join --token the-token\n")
+    problems = [str(problem) for problem in one.maker.preflight()]
+    assert problems[0].startswith(f"{tmp_path / 'join'} has no command kubeadm join with an endpoint, a token and")
+    assert problems[1].startswith(f"the control plane of {tmp_path / 'kubeconfig'} cannot be used (control_plane): ")
+    assert "the-" not in "".join(problems)
+    (tmp_path / "join").write_bytes(b"\xff")
+    assert str(one.maker.preflight()[0]) == f"{tmp_path / 'join'} is no text in UTF-8"
+    (tmp_path / "join").unlink()
+    (problem,) = one.maker.preflight()
+    assert str(problem) == f"there is no file {tmp_path / 'join'}, which the description names (control_plane)"
 
 
 def test_no_secret_is_in_arguments_messages_or_the_records_of_a_run(made, dom0, folder, key, caplog):
