@@ -16,7 +16,7 @@ import msgspec
 from carico.clock import SystemClock
 from carico.deployment.deploy import Deployment
 from carico.deployment.manifests import NAMESPACE as CARICO
-from carico.errors import CaricoError, KubeUnreachable
+from carico.errors import CaricoError
 from testbed.errors import ClusterError, TestbedError, UsageError, WaitTimedOut
 from testbed.images.guest import GuestFacts
 from testbed.real.api import ClusterApi
@@ -149,7 +149,7 @@ class XenMaker:
             if described.control_plane is not None:
                 self._clear_control_plane(name, folder)
         except ClusterError as error:
-            raise ClusterError(f"{error}; if that host is gone for good, remove the folder {folder.parent}") from error
+            raise ClusterError(f"{error}; if that is gone for good, remove the folder {folder.parent}") from error
 
     def collect_logs(self, name: str, folder: Path, into: Path) -> None:
         """Copy the guests' consoles and journals; see `ClusterMaker.collect_logs`."""
@@ -250,7 +250,7 @@ class XenMaker:
         return lacking
 
     def _clear_control_plane(self, name: str, folder: Path) -> None:
-        """Remove from a control plane of the user's own what it has of the cluster; not if it is gone, too."""
+        """Remove from a control plane of the user's own what it has of the cluster."""
         if not self.kubeconfig(name, folder).is_file():
             return
         try:
@@ -262,8 +262,6 @@ class XenMaker:
                 Deployment(api.objects, SystemClock(), lambda line: None).undeploy(CARICO, _UNDEPLOY_S)
                 for namespace in api.namespaces():
                     api.delete_namespace(namespace["metadata"]["name"])
-        except KubeUnreachable:
-            return
         except CaricoError as error:
             raise ClusterError(f"the control plane still has something of {name}: {error}") from error
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 import yaml
 
+from carico.errors import KubeUnreachable
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, WaitTimedOut
 from testbed.real.lifecycle import MadeCluster, connected, sweep
@@ -78,6 +79,27 @@ def test_guests_join_a_control_plane_that_is_there_and_leave_it(made, dom0, fold
     one.maker.delete(NAME, folder)
     assert names(server) == {"others"}
     assert dom0.left == []
+
+
+def test_nodes_that_a_silent_control_plane_still_has_are_swept_when_it_answers(made, dom0, life, server, given):
+    one = made(1, control_plane=given)
+    cluster, registry = life(one)
+    cluster.open()
+    answers = one.maker._connect
+
+    def silent(kubeconfig):
+        raise KubeUnreachable("no answer")
+
+    one.maker._connect = silent
+    with pytest.raises(ClusterError, match=rf"still has something of {NAME}: no answer; if that is gone for good"):
+        cluster.close()
+    assert (dom0.left, len(registry.all())) == ([], 1)
+    one.maker._connect = answers
+    with registry.locked():
+        assert list(sweep(registry, {"xen": one.maker}, kept=False)) == [
+            f"cluster {NAME} is removed: its run was killed"
+        ]
+    assert names(server) == set()
 
 
 def test_the_thesis_has_twenty_guests(made, dom0, folder, server):
