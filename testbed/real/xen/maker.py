@@ -29,6 +29,7 @@ from testbed.real.xen.provisioner import SSH_PORT, Driver, Guest, Provisioner, g
 from testbed.real.xen.xenapi import XenApiDriver
 from testbed.real.xen.xl import XlDriver
 from testbed.requirements import Problem
+from testbed.results.files import write_whole
 
 _DESCRIPTION = "description.json"
 _KEY = "guest-key"
@@ -131,7 +132,7 @@ class XenMaker:
     def create(self, name: str, folder: Path, timeout_s: float) -> None:
         """Make guests, and a cluster of them; see `ClusterMaker.create`."""
         # First what `delete` needs, whatever happens next.
-        (folder / _DESCRIPTION).write_bytes(msgspec.json.encode(self.description))
+        write_whole(folder / _DESCRIPTION, msgspec.json.encode(self.description))
         write_secret(folder / _KEY, asyncssh.generate_private_key("ssh-ed25519").export_private_key().decode())
         asyncio.run(self._create(name, folder))
 
@@ -143,8 +144,8 @@ class XenMaker:
         """Remove the guests, and what a control plane of the user's own has of them; see `ClusterMaker.delete`."""
         if not (folder / _DESCRIPTION).is_file():  # nothing was made
             return
-        described = _described(folder)
         try:
+            described = _described(folder)
             asyncio.run(self._delete(name, folder, described))
             if described.control_plane is not None:
                 self._clear_control_plane(name, folder)

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -462,6 +463,22 @@ def test_a_control_plane_that_guests_cannot_join_is_a_problem(made, given, tmp_p
     (tmp_path / "join").unlink()
     (problem,) = one.maker.preflight()
     assert str(problem) == f"there is no file {tmp_path / 'join'}, which the description names (control_plane)"
+
+
+def test_a_crash_while_the_description_is_kept_leaves_nothing_that_cannot_be_removed(made, folder, monkeypatch):
+    one = made(2)
+
+    def killed(self, target):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", killed)
+        with pytest.raises(KeyboardInterrupt):
+            one.maker.create(NAME, folder, 60)
+    one.maker.delete(NAME, folder)
+    (folder / "description.json").write_text("{")
+    with pytest.raises(ClusterError, match=rf"cannot be read.*remove the folder {folder.parent}"):
+        one.maker.delete(NAME, folder)
 
 
 def test_no_secret_is_in_arguments_messages_or_the_records_of_a_run(made, dom0, folder, key, caplog):
