@@ -104,9 +104,10 @@ def _add_sbom(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> Non
 def _add_prune(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     prune = kinds.add_parser(
         "prune",
-        help="remove programs and images that are out of date",
-        description="Removes programs and images that were built here for other versions (of this project, of Go, of "
-        "packages) and that nothing uses any more. An image that a container runs stays, and the output says so.",
+        help="remove programs, disks and images that are out of date",
+        description="Removes programs, disks of virtual machines, and images that were built here for other versions "
+        "(of this project, of Go, of packages) and that nothing uses any more. An image that a container runs stays, "
+        "and the output says so.",
     )
     prune.add_argument("--dry-run", action="store_true", help="only list what would be removed")
     _add_kept(prune)

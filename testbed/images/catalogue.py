@@ -18,6 +18,7 @@ from testbed.images.kernel import Kernel
 from testbed.images.node_image import node_image
 from testbed.images.programs import PROGRAM_SETS, Programs
 from testbed.images.python_image import base_image, program_image
+from testbed.images.xen_host import XenHost
 from testbed.requirements import Problem
 
 PURPOSES = {
@@ -82,6 +83,10 @@ class Catalogue:
             kernel=Kernel(self.programs.kept),
             programs=[self.image(name) for name in _IN_GUESTS],
         )
+
+    def xen_host(self) -> XenHost:
+        """Return the disk of the emulated host of Xen that tests use."""
+        return XenHost(self.programs.kept, Kernel(self.programs.kept))
 
     def with_bases(self, name: str) -> list[Image]:
         """Return an image with those that it is built on where none can be pulled; raises as `image` does."""

@@ -15,7 +15,7 @@ from testbed.images.python_image import PUBLISHED_BASE
 
 
 def outdated_programs(catalogue: Catalogue) -> list[Path]:
-    """Return the folders of other versions' programs and guests, and those that killed builds have left.
+    """Return the folders of other versions' programs and disks, and those that killed builds have left.
 
     Raises
     ------
@@ -24,8 +24,9 @@ def outdated_programs(catalogue: Catalogue) -> list[Path]:
     """
     programs = catalogue.programs
     guest = catalogue.guest_disk()
-    present = {guest.folder, guest.kernel.folder, *(programs.place(one) for one in PROGRAM_SETS)}
-    names = "|".join([*(re.escape(one.name) for one in PROGRAM_SETS), "guest", "kernel"])
+    present = {guest.folder, guest.kernel.folder, catalogue.xen_host().folder}
+    present |= {programs.place(one) for one in PROGRAM_SETS}
+    names = "|".join([*(re.escape(one.name) for one in PROGRAM_SETS), "guest", "kernel", "xen-host"])
     ours = re.compile(rf"(?:{names})-[0-9a-f]{{16}}|\.(?:{names})-\w+")
     if not programs.kept.is_dir():
         return []

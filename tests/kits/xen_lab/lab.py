@@ -28,7 +28,6 @@ from testbed.requirements import Problem
 from testbed.results.locks import locked
 from tests.kits.xen_lab import network, processes
 from tests.kits.xen_lab.control_plane import NAMES, PlainControlPlane
-from tests.kits.xen_lab.host_image import HostImage
 from tests.kits.xen_lab.qemu import PROGRAM, QUIET, qemu_command
 
 _HOST_READY_S = 420.0
@@ -120,14 +119,11 @@ class Lab:
         TestbedError
             If something is missing for that, or a step fails.
         """
-        guest = self._catalogue.guest_disk()
-        host = HostImage(self.kept, guest.kernel)
-        return guest.ensure(on_progress), host.ensure(on_progress)
+        return self._catalogue.guest_disk().ensure(on_progress), self._catalogue.xen_host().ensure(on_progress)
 
     def has_disks(self) -> bool:
         """Return whether both disks are there, so that nothing needs to be built."""
-        guest = self._catalogue.guest_disk()
-        return guest.folder.is_dir() and HostImage(self.kept, guest.kernel).folder.is_dir()
+        return self._catalogue.guest_disk().folder.is_dir() and self._catalogue.xen_host().folder.is_dir()
 
     def up(self, on_progress: OnProgress) -> LabFacts:
         """Start the lab unless it is up; what is left of one that was killed is removed first.

@@ -37,14 +37,25 @@ def prune(kept, capsys, *options):
 
 def test_programs_of_other_versions_and_killed_builds_are_removed(kept, catalogue, capsys):
     guest = catalogue.guest_disk()
-    present = [guest.folder, guest.kernel.folder, *(Programs(kept).place(one) for one in PROGRAM_SETS)]
+    present = [
+        guest.folder,
+        guest.kernel.folder,
+        catalogue.xen_host().folder,
+        *(Programs(kept).place(one) for one in PROGRAM_SETS),
+    ]
     old, killed, others = kept / "etcd-0123456789abcdef", kept / ".guest-x1y2z3", kept / "clusters"
-    for folder in (*present, old, killed, others):
+    host, killed_host = kept / "xen-host-0123456789abcdef", kept / ".xen-host-x1y2z3"
+    for folder in (*present, old, killed, host, killed_host, others):
         folder.mkdir(parents=True)
     old.joinpath("etcd").write_bytes(bytes(3 << 20))
-    assert prune(kept, capsys, "--dry-run") == [str(killed), str(old)]
+    assert prune(kept, capsys, "--dry-run") == [str(killed), str(killed_host), str(old), str(host)]
     assert old.is_dir()
-    assert prune(kept, capsys) == [f"removed {killed}, 0 MiB", f"removed {old}, 3 MiB"]
+    assert prune(kept, capsys) == [
+        f"removed {killed}, 0 MiB",
+        f"removed {killed_host}, 0 MiB",
+        f"removed {old}, 3 MiB",
+        f"removed {host}, 0 MiB",
+    ]
     assert sorted(kept.iterdir()) == sorted([*present, others])
     assert prune(kept, capsys) == ["nothing is out of date"]
 
