@@ -99,7 +99,7 @@ class Guests(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The guests, which are alike."""
 
     addresses: Annotated[list[str], Meta(min_length=1)]
-    """IPv4 addresses of one network, whose last numbers differ: a guest's pods get the network 10.244.NUMBER.0/24."""
+    """IPv4 addresses that differ in the last number only: a guest's pods get the network 10.244.NUMBER.0/24."""
     gateway: str
     root: Plain
     """The root disk that the guests' disks begin as, a path in dom0; in a pool, the name of the guests' template."""
@@ -220,14 +220,19 @@ def _check_addresses(description: Description) -> None:
         number = address.packed[-1]
         if address not in network:
             raise Misfit(f"an address in the gateway's network {network} is needed, got {text!r}", *where)
+        if address.packed[:-1] != _ipv4(guests.addresses[0], "addresses", 0).packed[:-1]:
+            first = guests.addresses[0]
+            raise Misfit(
+                f"an address that differs from {first!r} in the last number only is needed, got {text!r}", *where
+            )
         if number not in _NUMBERS:
             raise Misfit(f"an address whose last number is from 2 to 254 is needed, got {text!r}", *where)
         if text in others:
             raise Misfit(f"a free address is needed, {text!r} is that of {others[text]}", *where)
         if number in seen:
             raise Misfit(
-                f"an address whose last number differs from the others' is needed, as it becomes the number of the "
-                f"guest's pod network, got {text!r} after {seen[number]!r}",
+                f"an address whose last number no other has is needed, as it becomes the number of the guest's "
+                f"pod network, got {text!r} after {seen[number]!r}",
                 *where,
             )
         seen[number] = text

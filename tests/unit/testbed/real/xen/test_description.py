@@ -94,7 +94,7 @@ def test_a_password_is_not_sent_in_clear_text(read, url):
         (
             "addresses",
             "addresses: [10.0.0.10, 10.0.0.10, 10.0.0.12]",
-            r"line 10: addresses\[1\]: an address whose last number differs .*, got '10.0.0.10' after '10.0.0.10'",
+            r"line 10: addresses\[1\]: an address whose last number no other has .*, got '10.0.0.10' after '10.0.0.10'",
         ),
         ("addresses", "addresses: [10.0.0.10, 10.0.0.1, 10.0.0.12]", "last number is from 2 to 254 .*, got '10.0.0.1'"),
         ("addresses", "addresses: [10.0.0.10, '::1', 10.0.0.12]", r"line 10: addresses\[1\]: an IPv4 .*, got '::1'"),
@@ -117,6 +117,15 @@ def test_a_password_is_not_sent_in_clear_text(read, url):
 def test_a_mistake_is_named_with_its_place_and_what_would_do(read, field, written, said):
     with pytest.raises(UsageError, match=said):
         read(**{field: written})
+
+
+def test_guests_of_a_large_network_are_neighbours_because_of_their_pods_routes(read):
+    text = LEAST + "  prefix: 16\n"
+    assert read(text, gateway="gateway: 10.0.7.1").guests.prefix == 16
+    with pytest.raises(
+        UsageError, match=r"addresses\[1\]: an address that differs from '10.0.0.10' in the last number"
+    ):
+        read(text, addresses="addresses: [10.0.0.10, 10.0.1.11, 10.0.0.12]")
 
 
 def test_a_home_folder_that_is_not_there_is_reported(read):
