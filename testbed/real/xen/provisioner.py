@@ -24,6 +24,8 @@ _OURS = uuid.UUID("5f8a2f0e-2f0c-5f43-9f0d-6a1a2c0f4d5b")
 """The namespace of our guests' ids, a random number."""
 POLL_S = 2.0
 SSH_PORT = 22
+_ANSWER_S = 2.0
+"""A machine in the guests' network has let us connect by then, however busy it is."""
 
 
 @dataclass(frozen=True)
@@ -143,12 +145,14 @@ class Provisioner:
         Raises
         ------
         ClusterError
-            If that fails or takes too long; nothing of the guest is left, unless the error's notes say so.
+            If a machine has its address, or that fails or takes too long; nothing of the guest is left, unless the
+            error's notes say so.
         """
         public = self._key.export_public_key("openssh").decode().split()[1]
         async with self._free:
             try:
                 async with asyncio.timeout(limit_s):
+                    await self._require_free_address(guest)
                     await self._driver.create(guest, public)
             except TimeoutError as error:
                 raise WaitTimedOut(f"guest {guest.name} was not made within {limit_s:g} s") from error
@@ -226,6 +230,19 @@ class Provisioner:
         for machine in self._machines.values():
             await machine.close()
         await self._driver.close()
+
+    async def _require_free_address(self, guest: Guest) -> None:
+        """Look whether another machine has the guest's address, because both would lose their connections."""
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                _, stream = await asyncio.open_connection(guest.address, self._port)
+        except (OSError, TimeoutError):
+            return
+        stream.close()
+        raise ClusterError(
+            f"guest {guest.name} cannot have the address {guest.address}, a machine answers there already: end that "
+            f"one, or describe another address (guests: addresses)"
+        )
 
     async def _machine(self, guest: Guest) -> SshMachine:
         if guest.name not in self._machines:

@@ -20,7 +20,7 @@ from testbed.real.registry import Registry
 from testbed.real.xen.maker import XenMaker
 from testbed.real.xen.provisioner import Guest
 from tests.kits.fake_dom0 import ADMIN, JOIN, TOKEN
-from tests.kits.fake_machine import Fault
+from tests.kits.fake_machine import FakeMachine, Fault
 
 NAME = "carico-xen-run-1"
 FIRST, SECOND = f"{NAME}-0", f"{NAME}-1"
@@ -390,6 +390,16 @@ def test_a_guest_whose_address_another_machine_has_is_not_trusted(made, dom0, fo
     with pytest.raises(ClusterError, match="host key that is not the expected one: another machine has its address"):
         one.maker.create(NAME, folder, 60)
     assert not any(guest.asked for guest in dom0.guests)
+
+
+def test_a_guest_does_not_get_an_address_that_another_machine_has(made, dom0, servers, key, folder, given):
+    one = made(1, control_plane=given)
+    other = FakeMachine(key.export_public_key().decode())
+    servers.run(other.listen("127.0.0.2", dom0.port))
+    with pytest.raises(ClusterError, match=rf"guest {FIRST} cannot have the address 127\.0\.0\.2, a machine answers"):
+        one.maker.create(NAME, folder, 60)
+    servers.loop.call_soon_threadsafe(other.end)
+    assert dom0.left == []
 
 
 def test_a_key_that_is_not_let_in_and_a_host_that_is_not_there_are_problems(made, dom0, tmp_path):
