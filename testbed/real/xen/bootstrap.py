@@ -68,6 +68,8 @@ class Bootstrap:
         self._connect = connect
         self._say = say
         self._ready = 0
+        self._waiting: dict[str, str] = {}
+        """What each guest that is not ready waits for."""
 
     @property
     def kubeconfig(self) -> Path:
@@ -88,8 +90,9 @@ class Bootstrap:
                 await self._run(guests)
         except TimeoutError as error:
             raise WaitTimedOut(
-                f"the cluster was not made within {limit_s:g} s, {self._ready} of {len(guests)} guests were ready: "
-                f"see the consoles among the diagnostics, or allow more time (limit_s)"
+                f"the cluster was not made within {limit_s:g} s, {self._ready} of {len(guests)} guests were ready"
+                f"{''.join(f'; {name} waits for {what}' for name, what in sorted(self._waiting.items()))}: see the "
+                f"consoles among the diagnostics, or allow more time (limit_s)"
             ) from error
         except ExceptionGroup as group:
             first, *others = group.exceptions
@@ -125,6 +128,7 @@ class Bootstrap:
             await self._keep_console(guest, "last")
             raise
         self._ready += 1
+        del self._waiting[guest.name]
         self._say(f"guest {guest.name} is ready: {self._ready} of {guests}")
 
     async def _control_plane(self, guest: Guest) -> None:
@@ -140,13 +144,17 @@ class Bootstrap:
 
     async def _worker(self, guest: Guest, joining: asyncio.Future[Join]) -> None:
         await self._start(guest)
+        self._waiting[guest.name] = "a control plane to join"
         config = join_config(guest, self._described.guests, await asyncio.shield(joining))
         await self._kubeadm(guest, "join", config)
         await self._until_ready(guest)
 
     async def _start(self, guest: Guest) -> None:
+        self._waiting[guest.name] = "its turn to be made, and its host"
         await self._provisioner.create(guest, self._described.limit_s)
+        self._waiting[guest.name] = "its system, which does not let us in yet"
         await self._provisioner.address(guest, self._described.limit_s)
+        self._waiting[guest.name] = "containerd"
         # On a slow machine containerd takes longer to start than systemd allows, and needs another attempt.
         retrying = AsyncRetrying(
             retry=retry_if_exception_type(CommandFailed),
@@ -158,6 +166,7 @@ class Bootstrap:
         await retrying(starting, guest, "systemctl", "start", "containerd")
 
     async def _kubeadm(self, guest: Guest, action: str, config: str) -> None:
+        self._waiting[guest.name] = f"kubeadm {action}"
         await self._provisioner.copy(guest, config, _CONFIG)
         command = ("kubeadm", action, "--config", _CONFIG)
         await self._provisioner.run(guest, *command, limit_s=self._described.limit_s)
@@ -168,7 +177,12 @@ class Bootstrap:
         with closing(self._connect(self.kubeconfig)) as api:
 
             async def lacking() -> str:
-                nodes = {node["metadata"]["name"]: node for node in await asyncio.to_thread(api.nodes)}
+                try:
+                    nodes = {node["metadata"]["name"]: node for node in await asyncio.to_thread(api.nodes)}
+                except KubeError as error:
+                    self._waiting[guest.name] = f"an answer of the API server ({error})"
+                    raise
+                self._waiting[guest.name] = "its node to be ready"
                 if guest.name not in nodes:
                     return "there is no such node"
                 return "" if is_ready(nodes[guest.name]) else "it is not ready"

@@ -339,10 +339,24 @@ def test_a_guest_that_says_nothing_is_waited_for_no_longer_than_allowed(made, do
     one = made(1, control_plane=given)
     dom0.silent.append(FIRST)
     one.maker._description = msgspec.structs.replace(one.maker.description, limit_s=1.0)
-    with pytest.raises(WaitTimedOut, match=r"the cluster was not made within 1 s, 0 of 1 guests were ready"):
+    with pytest.raises(
+        WaitTimedOut, match=rf"within 1 s, 0 of 1 guests were ready; {FIRST} waits for its system, which"
+    ):
         one.maker.create(NAME, folder, 60)
     one.maker.delete(NAME, folder)
     assert dom0.left == []
+
+
+def test_a_control_plane_that_falls_silent_is_named_when_the_time_is_over(made, dom0, folder, given):
+    one = made(1, control_plane=given)
+    one.maker._description = msgspec.structs.replace(one.maker.description, limit_s=2.0)
+
+    def nodes():
+        raise KubeUnreachable("no answer")
+
+    one.maker._connect = lambda kubeconfig: SimpleNamespace(nodes=nodes, close=lambda: None)
+    with pytest.raises(WaitTimedOut, match=rf"{FIRST} waits for an answer of the API server \(no answer\): see the"):
+        one.maker.create(NAME, folder, 60)
 
 
 def test_a_host_with_another_key_is_not_trusted(made, dom0, tmp_path):
