@@ -23,6 +23,7 @@ from testbed.real.nodes import is_ready
 from testbed.real.waiting import wait_until_async
 from testbed.real.xen.description import Description
 from testbed.real.xen.kubeadm import Join, init_config, join_config, read_join
+from testbed.real.xen.kubeconfig import movable_kubeconfig
 from testbed.real.xen.provisioner import Guest, Provisioner
 
 CONSOLES = "consoles"
@@ -113,7 +114,8 @@ class Bootstrap:
                 command = await self._provisioner.run(guests[0], *_PRINT_JOIN, limit_s=self._described.limit_s)
                 joining.set_result(read_join(command, f"kubeadm on {guests[0].name}"))
             else:
-                write_secret(self.kubeconfig, text_of(given.kubeconfig))
+                folder = Path(given.kubeconfig).parent
+                write_secret(self.kubeconfig, movable_kubeconfig(text_of(given.kubeconfig), folder))
                 joining.set_result(read_join(text_of(given.join), given.join))
 
     async def _replaced_once(self, guest: Guest, make: Callable[[], Awaitable[None]], guests: int) -> None:

@@ -82,6 +82,15 @@ def test_guests_join_a_control_plane_that_is_there_and_leave_it(made, dom0, fold
     assert dom0.left == []
 
 
+def test_a_kubeconfig_is_copied_with_the_paths_that_it_means(made, folder, tmp_path, given):
+    user = {"client-key": "admin.key", "client-certificate": "/etc/admin.crt", "token": "t"}
+    (tmp_path / "kubeconfig").write_text(yaml.safe_dump({"users": [{"name": "u", "user": user}]}))
+    one = made(1, control_plane=given)
+    one.maker.create(NAME, folder, 60)
+    copied = yaml.safe_load(one.maker.kubeconfig(NAME, folder).read_text())
+    assert copied["users"][0]["user"] == user | {"client-key": str(tmp_path / "admin.key")}
+
+
 def test_nodes_that_a_silent_control_plane_still_has_are_swept_when_it_answers(made, dom0, life, server, given):
     one = made(1, control_plane=given)
     cluster, registry = life(one)
