@@ -344,4 +344,4 @@ def _removed(folder: ClusterFolder, noted: Registered, maker: ClusterMaker) -> s
 
 
 def _plain(text: str) -> str:
-    return "".join(letter if letter.isalnum() else "-" for letter in text.lower())
+    return "".join(letter if letter.isascii() and letter.isalnum() else "-" for letter in text.lower())

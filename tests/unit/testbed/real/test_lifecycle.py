@@ -57,6 +57,9 @@ def test_the_name_distinguishes_toxs_environments(life):
     one, _, _ = life(session="py3.11-Full")
     assert one.open().name == "carico-fake-run-0-py3-11-full"
     one.close()
+    accented, _, _ = life(session="prüfung")
+    assert accented.open().name == "carico-fake-run-1-pr-fung"  # nodes have names of ASCII letters
+    accented.close()
 
 
 def test_names_of_nodes_are_short_enough_for_hosts(registry, api):
