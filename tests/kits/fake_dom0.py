@@ -17,6 +17,8 @@ from tests.kits.fake_machine import FakeMachine, Refused, ServerLoop
 ROOT = "/dev/vdb"
 TOKEN = "abcdef.0123456789abcdef"
 JOIN = f"kubeadm join 10.0.0.1:6443 --token {TOKEN} --discovery-token-ca-cert-hash sha256:{'a' * 64}\n"
+TOKEN_SECRET = "/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef"
+"""Where a control plane has the token, as an object of a fake cluster."""
 ADMIN = "kind: Config\nsecret: the-administrators-key\n"
 
 

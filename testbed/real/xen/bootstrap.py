@@ -21,6 +21,7 @@ from testbed.images.node_image import CLUSTER_DNS
 from testbed.real.api import ClusterApi
 from testbed.real.nodes import is_ready
 from testbed.real.waiting import wait_until_async
+from testbed.real.xen.control_plane import text_of
 from testbed.real.xen.description import Description
 from testbed.real.xen.kubeadm import Join, init_config, join_config, read_join
 from testbed.real.xen.kubeconfig import movable_kubeconfig
@@ -215,13 +216,3 @@ def write_secret(file: Path, text: str) -> None:
     file.unlink(missing_ok=True)
     with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as stream:
         stream.write(text)
-
-
-def text_of(file: str) -> str:
-    """Return what a file of the user's contains; raises ClusterError if it cannot be read."""
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise ClusterError(f"{file} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError:  # the error would have the secrets that these files hold
-        raise ClusterError(f"{file} is no text in UTF-8") from None

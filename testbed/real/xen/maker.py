@@ -6,26 +6,22 @@ import asyncio
 import hashlib
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from functools import cached_property
 from pathlib import Path
 
 import asyncssh
 import msgspec
 
-from carico.clock import SystemClock
-from carico.deployment.deploy import Deployment
-from carico.deployment.manifests import NAMESPACE as CARICO
-from carico.errors import CaricoError
 from testbed.errors import ClusterError, TestbedError, UsageError, WaitTimedOut
 from testbed.images.guest import GuestFacts
 from testbed.real.api import ClusterApi
 from testbed.real.lifecycle import Cluster, connected
-from testbed.real.xen.bootstrap import CONSOLES, Bootstrap, text_of, write_secret
+from testbed.real.xen.bootstrap import CONSOLES, Bootstrap, write_secret
+from testbed.real.xen.control_plane import clear, problems_with
 from testbed.real.xen.description import Description, XlHost, read_description
 from testbed.real.xen.guest_image import container_image, read_guest_image
-from testbed.real.xen.kubeadm import read_join
-from testbed.real.xen.provisioner import SSH_PORT, Driver, Guest, Provisioner, gathered, name_pattern
+from testbed.real.xen.provisioner import SSH_PORT, Driver, Guest, Provisioner, gathered
 from testbed.real.xen.xenapi import XenApiDriver
 from testbed.real.xen.xl import XlDriver
 from testbed.requirements import Problem
@@ -38,7 +34,6 @@ _LOGS_S = 60.0
 _LOG_S = 20.0
 _DELETE_S = 900.0
 _COMMAND_S = 120.0
-_UNDEPLOY_S = 120.0
 
 
 class XenMaker:
@@ -109,7 +104,8 @@ class XenMaker:
             self.kubernetes_version  # noqa: B018 (it is read, or the problem is said)
         except TestbedError as error:
             found.append(Problem(str(error)))
-        found += [Problem(what) for what in self._problems_with_control_plane()]
+        plane = self.description.control_plane
+        found += [Problem(what) for what in ([] if plane is None else problems_with(plane, self._connect))]
         try:
             found += [Problem(what) for what in asyncio.run(self._problems())]
         except TestbedError as error:
@@ -147,8 +143,9 @@ class XenMaker:
         try:
             described = _described(folder)
             asyncio.run(self._delete(name, folder, described))
-            if described.control_plane is not None:
-                self._clear_control_plane(name, folder)
+            kubeconfig = self.kubeconfig(name, folder)
+            if described.control_plane is not None and kubeconfig.is_file():
+                clear(name, kubeconfig, self._connect)
         except ClusterError as error:
             raise ClusterError(f"{error}; if that is gone for good, remove the folder {folder.parent}") from error
 
@@ -174,26 +171,6 @@ class XenMaker:
     def run_on_nodes(self, cluster: Cluster, *command: str) -> None:
         """See `Machines`."""
         asyncio.run(self._run_on_nodes(cluster, command))
-
-    def _problems_with_control_plane(self) -> list[str]:
-        """Return why guests could not join a control plane that is given."""
-        plane = self.description.control_plane
-        if plane is None:
-            return []
-        files = (plane.kubeconfig, plane.join)
-        if missing := [file for file in files if not Path(file).is_file()]:
-            return [f"there is no file {file}, which the description names (control_plane)" for file in missing]
-        found = []
-        try:
-            read_join(text_of(plane.join), plane.join)
-        except ClusterError as error:
-            found.append(str(error))
-        try:
-            with closing(self._connect(Path(plane.kubeconfig))) as api:
-                api.nodes()
-        except CaricoError as error:
-            found.append(f"the control plane of {plane.kubeconfig} cannot be used (control_plane): {error}")
-        return found
 
     async def _problems(self) -> Sequence[str]:
         driver = self._driver(self.description)
@@ -249,22 +226,6 @@ class XenMaker:
             except ClusterError as error:
                 lacking.append(str(error))
         return lacking
-
-    def _clear_control_plane(self, name: str, folder: Path) -> None:
-        """Remove from a control plane of the user's own what it has of the cluster."""
-        if not self.kubeconfig(name, folder).is_file():
-            return
-        try:
-            with closing(self._connect(self.kubeconfig(name, folder))) as api:
-                ours = name_pattern(name)
-                for node in api.nodes():
-                    if ours.fullmatch(node["metadata"]["name"]):
-                        api.delete_node(node["metadata"]["name"])
-                Deployment(api.objects, SystemClock(), lambda line: None).undeploy(CARICO, _UNDEPLOY_S)
-                for namespace in api.namespaces():
-                    api.delete_namespace(namespace["metadata"]["name"])
-        except CaricoError as error:
-            raise ClusterError(f"the control plane still has something of {name}: {error}") from error
 
     def _driver(self, described: Description) -> Driver:
         return driver_of(described, self._environment)

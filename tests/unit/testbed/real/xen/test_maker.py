@@ -1,8 +1,10 @@
 """Clusters of Xen guests, made through real SSH servers: what is made, what is replaced, and that nothing is left."""
 
+import base64
 import os
 import re
 import signal
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from uuid import uuid4
@@ -19,7 +21,7 @@ from testbed.real.lifecycle import MadeCluster, connected, sweep
 from testbed.real.registry import Registry
 from testbed.real.xen.maker import XenMaker
 from testbed.real.xen.provisioner import Guest
-from tests.kits.fake_dom0 import ADMIN, JOIN, TOKEN
+from tests.kits.fake_dom0 import ADMIN, JOIN, TOKEN, TOKEN_SECRET
 from tests.kits.fake_machine import FakeMachine, Fault
 
 NAME = "carico-xen-run-1"
@@ -34,8 +36,9 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def given(tmp_path):
+def given(tmp_path, server):
     """A control plane of the user's own, as a field of a description."""
+    server.put(TOKEN_SECRET, data={})
     (tmp_path / "kubeconfig").write_text(ADMIN)
     (tmp_path / "join").write_text(JOIN)
     return {"kubeconfig": str(tmp_path / "kubeconfig"), "join": str(tmp_path / "join")}
@@ -512,6 +515,19 @@ def test_a_crash_while_the_description_is_kept_leaves_nothing_that_cannot_be_rem
     (folder / "description.json").write_text("{")
     with pytest.raises(ClusterError, match=rf"cannot be read.*remove the folder {folder.parent}"):
         one.maker.delete(NAME, folder)
+
+
+@pytest.mark.parametrize(("hours", "accepted"), [(1, True), (-1, False), (None, False)])
+def test_a_token_that_has_expired_is_a_problem(made, given, server, hours, accepted):
+    if hours is None:
+        del server.objects[TOKEN_SECRET]
+    else:
+        expires = (datetime.now(UTC) + timedelta(hours=hours)).isoformat(timespec="seconds").replace("+00:00", "Z")
+        server.put(TOKEN_SECRET, data={"expiration": base64.b64encode(expires.encode()).decode()})
+    said = [str(problem) for problem in made(1, control_plane=given).maker.preflight()]
+    wanted = f"the control plane does not know the token of {given['join']} any more: kubeadm token create"
+    assert [text.startswith(wanted) for text in said] == ([] if accepted else [True])
+    assert TOKEN not in "".join(said)
 
 
 def test_no_secret_is_in_arguments_messages_or_the_records_of_a_run(made, dom0, folder, key, caplog):

@@ -18,7 +18,7 @@ from testbed.real.lifecycle import MadeCluster, sweep
 from testbed.real.registry import Registry
 from testbed.real.xen import xenapi
 from testbed.real.xen.maker import XenMaker
-from tests.kits.fake_dom0 import ADMIN, JOIN
+from tests.kits.fake_dom0 import ADMIN, JOIN, TOKEN_SECRET
 from tests.kits.fake_machine import Fault
 from tests.kits.fake_pool import NETWORK, PASSWORD, TEMPLATE, FakePool, Trouble
 
@@ -42,11 +42,12 @@ def pool(servers, server):
 
 
 @pytest.fixture
-def made(tmp_path, described, pool, connect):
+def made(tmp_path, described, pool, connect, server):
     """A function that returns a maker of guests in the pool that join a given control plane, and its messages."""
     document = yaml.safe_load(described(1).read_text())
     (tmp_path / "described" / "kubeconfig").write_text(ADMIN)
     (tmp_path / "described" / "join").write_text(JOIN)
+    server.put(TOKEN_SECRET, data={})
     for field in ("kernel", "ramdisk"):
         del document["guests"][field]
     document["control_plane"] = {"kubeconfig": "kubeconfig", "join": "join"}
@@ -281,9 +282,10 @@ def test_what_is_no_pool_is_a_problem(made, body):
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page) as page:
-        threading.Thread(target=page.serve_forever, args=(0.02,)).start()
-        (problem,) = made(url=f"http://127.0.0.1:{page.server_address[1]}").maker.preflight()
+        threading.Thread(target=page.serve_forever, args=(0.02,), daemon=True).start()
+        problems = made(url=f"http://127.0.0.1:{page.server_address[1]}").maker.preflight()
         page.shutdown()
+    (problem,) = problems
     assert "does not answer VM.get_by_name_label as a pool does" in str(problem)
     assert "name the pool's own address (host: url)" in str(problem)
 
