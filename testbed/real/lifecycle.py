@@ -21,6 +21,7 @@ from testbed.errors import ClusterError, TestbedError
 from testbed.real.api import ClusterApi
 from testbed.real.maker import ClusterMaker
 from testbed.real.namespaces import TESTBED_NAMESPACE, wait_until_clean
+from testbed.real.nodes import is_ready
 from testbed.real.registry import ClusterFolder, Registered, Registry
 from testbed.real.waiting import wait_until
 from testbed.requirements import Problem
@@ -281,10 +282,14 @@ class MadeCluster:
         """Return in words how a kept cluster differs from the wanted one; an empty string if it does not."""
         try:
             there = cluster.api.config_map(TESTBED_NAMESPACE, FINGERPRINT)
+            # Of its own machines, which have its name; a control plane may outlive them.
+            own = [node for node in cluster.api.nodes() if node["metadata"]["name"].startswith(f"{cluster.name}-")]
         except CaricoError as error:
             return str(error)
         if there is None:
             return "it has no fingerprint"
+        if lost := [node["metadata"]["name"] for node in own if not is_ready(node)]:
+            return f"its node {lost[0]} is not ready"
         wanted = self._maker.fingerprint()
         differing = sorted(name for name in {*there, *wanted} if there.get(name) != wanted.get(name))
         return ", ".join(f"its {name} is {there.get(name)}, wanted is {wanted.get(name)}" for name in differing)

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from testbed.errors import ClusterError, Unprepared
+from testbed.real.xen.description import read_description
 from tests.kits.xen_lab import control_plane, lab, network, processes
 from tests.kits.xen_lab.lab import Lab
 from tests.kits.xen_lab.qemu import qemu_command
@@ -163,3 +164,5 @@ def test_the_description_names_what_dom0_has(tmp_path):
     assert facts.address not in facts.guest_addresses
     assert description["emulated"] is True
     assert msgspec.json.decode(msgspec.json.encode(facts), type=lab.LabFacts) == facts
+    (tmp_path / "guests.yaml").write_text(lab._description(facts))
+    assert read_description(tmp_path / "guests.yaml").workers == 2

@@ -106,6 +106,20 @@ def test_a_kept_cluster_that_differs_is_made_anew_and_the_message_says_why(life,
     assert names(registry) == ["carico-fake-run-1"]
 
 
+@pytest.mark.parametrize(("ready", "again"), [("True", True), ("Unknown", False)])
+def test_a_kept_cluster_that_has_lost_a_machine_is_made_anew(life, server, ready, again):
+    name = kept(life)
+    server.put("/api/v1/nodes/of-others", metadata={"name": "of-others"}, status={})
+    conditions = [{"type": "Ready", "status": ready}]
+    server.put(f"/api/v1/nodes/{name}-1", metadata={"name": f"{name}-1"}, status={"conditions": conditions})
+    one, _, said = life(keep_cluster=True)
+    if not again:
+        server.objects.pop("/api/v1/namespaces/carico-testbed")  # a real one would go with its cluster
+    assert (one.open().name == name) is again
+    one.close()
+    assert (said[0] == f"kept cluster {name} is not used again: its node {name}-1 is not ready") is not again
+
+
 def test_a_kept_cluster_without_fingerprint_is_made_anew(life, server):
     name = kept(life)
     server.objects.clear()
