@@ -5,7 +5,8 @@ from __future__ import annotations
 import argparse
 
 from testbed.commands import HELP
-from testbed.providers import makers
+from testbed.providers import XEN, makers
+from testbed.requirements import missing_packages
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -14,7 +15,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "clean",
         help=HELP["clean"],
         description="Removes the real clusters that the testbed has made on this machine and that no process uses: "
-        "kept clusters, and those of killed runs.",
+        "kept clusters, and those of killed runs. The exit code is 1 if one of them is still there.",
     )
     clean.set_defaults(run=_clean)
 
@@ -27,5 +28,11 @@ def _clean(options: argparse.Namespace) -> int:
     registry = Registry()
     with registry.locked():
         said = list(sweep(registry, known, kept=True))
+        left = [noted for folder, noted in registry.all() if not folder.is_used]
+    said += [f"cluster {one.name} is left: {_why_unknown(one.kind)}" for one in left if one.kind not in known]
     print("\n".join(said) if said else "no cluster is left")
-    return 0
+    return 1 if left else 0
+
+
+def _why_unknown(kind: str) -> str:
+    return str(missing_packages(XEN)) if kind == XEN else f"this version has no provider {kind}"
