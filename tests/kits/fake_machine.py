@@ -83,6 +83,8 @@ class FakeMachine:
         self.given: list[str] = []
         """What they got on their standard inputs."""
         self.faults: list[Fault] = []
+        self.chaos: Callable[[], str | None] = lambda: None
+        """Says of each command whether and how it goes wrong; see `Fault`."""
         self.is_dead = False
         self.connections: list[asyncssh.SSHServerConnection] = []
         self._server: asyncssh.SSHAcceptor | None = None
@@ -150,6 +152,8 @@ class FakeMachine:
     async def perform(self, words: tuple[str, ...], given: str) -> str:
         """Run a command, or what a fault makes of it."""
         fault = next((one for one in self.faults if one.times and words[: len(one.command)] == one.command), None)
+        if fault is None and (how := self.chaos()) is not None:
+            fault = Fault(words, how)
         if fault is not None:
             fault.times -= 1
             if fault.how in ("fail", "drop"):

@@ -112,7 +112,9 @@ class Bootstrap:
                 group.create_task(self._replaced_once(guest, partial(self._worker, guest, joining), len(guests)))
             if given is None:
                 await self._replaced_once(guests[0], partial(self._control_plane, guests[0]), len(guests))
-                command = await self._provisioner.run(guests[0], *_PRINT_JOIN, limit_s=self._described.limit_s)
+                # Twice, it makes another token, which expires.
+                printing = partial(self._provisioner.run, limit_s=self._described.limit_s, repeatable=True)
+                command = await printing(guests[0], *_PRINT_JOIN)
                 joining.set_result(read_join(command, f"kubeadm on {guests[0].name}"))
             else:
                 folder = Path(given.kubeconfig).parent

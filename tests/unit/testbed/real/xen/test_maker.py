@@ -2,8 +2,10 @@
 
 import base64
 import os
+import random
 import re
 import signal
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -256,6 +258,13 @@ def test_a_lost_connection_costs_one_guest(made, dom0, folder, given, server, st
     assert names(server) == {FIRST}
     assert ["replaced" in said for said in one.said] == [True, False]
     assert len(dom0.domains) == 2
+
+
+def test_a_connection_that_is_lost_for_the_join_command_costs_nothing(made, dom0, folder):
+    one = made(2)
+    dom0.started = lambda guest: guest.faults.append(Fault(("kubeadm", "token"), "lose"))
+    one.maker.create(NAME, folder, 60)
+    assert not [said for said in one.said if "replaced" in said]
 
 
 def test_a_guest_that_ends_at_once_is_replaced_once_and_then_ends_the_run(made, dom0, folder, given):
@@ -587,3 +596,26 @@ def test_a_command_is_run_on_every_node(made, dom0, folder):
     dom0.guests[1].faults.append(Fault(("rm",), "fail"))
     with pytest.raises(ClusterError, match=f"guest {SECOND} .*rm -f /var/lib/carico/state.json ended with 1"):
         one.maker.run_on_nodes(cluster, "rm", "-f", "/var/lib/carico/state.json")
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_fails_nothing_is_left_that_the_next_start_does_not_sweep(made, dom0, life, given, server, seed):
+    rng = random.Random(seed)
+    dom0.started = lambda guest: setattr(guest, "chaos", chaos)
+
+    def chaos():
+        return rng.choice(["fail", "drop", "lose", "slow"]) if rng.random() < 0.02 else None
+
+    dom0.chaos = chaos
+    one = made(6, guests={"root": "/images/root.img"}, **({"control_plane": given} if seed % 2 else {}))
+    cluster, registry = life(one)
+    with suppress(ClusterError):
+        cluster.open()
+    with suppress(ClusterError):
+        cluster.close()
+    for machine in (dom0, *dom0.guests):
+        machine.chaos = lambda: None
+    with registry.locked():
+        list(sweep(registry, {"xen": XenMaker(None, environment={}, connect=one.connect)}, kept=False))
+    assert dom0.left == registry.all() == []
+    assert seed % 2 == 0 or names(server) == set()
