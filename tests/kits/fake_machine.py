@@ -85,6 +85,9 @@ class FakeMachine:
         self.faults: list[Fault] = []
         self.chaos: Callable[[], str | None] = lambda: None
         """Says of each command whether and how it goes wrong; see `Fault`."""
+        self.at_once = 10
+        """Commands at the same time on a connection, as OpenSSH's `MaxSessions`."""
+        self._running = 0
         self.is_dead = False
         self.connections: list[asyncssh.SSHServerConnection] = []
         self._server: asyncssh.SSHAcceptor | None = None
@@ -103,6 +106,12 @@ class FakeMachine:
                 if machine.is_dead:
                     connection.abort()
 
+            def session_requested(self):
+                if machine._running >= machine.at_once:
+                    raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "open failed")
+                machine._running += 1
+                return asyncssh.SSHServerProcess(machine._serve, None, 3, False)
+
             def begin_auth(self, username):
                 return True
 
@@ -117,7 +126,6 @@ class FakeMachine:
             address,
             port,
             server_host_keys=[self.host_key],
-            process_factory=self._serve,
             reuse_address=True,  # a guest that replaces another has its address
         )
         return self._server.get_port()
@@ -134,6 +142,12 @@ class FakeMachine:
         self.connections.clear()
 
     async def _serve(self, process: asyncssh.SSHServerProcess) -> None:
+        try:
+            await self._answer(process)
+        finally:
+            self._running -= 1
+
+    async def _answer(self, process: asyncssh.SSHServerProcess) -> None:
         words = tuple(shlex.split(process.command or ""))
         given = await process.stdin.read()
         self.asked.append(words)

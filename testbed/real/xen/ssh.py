@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import asyncssh
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential, wait_fixed
 
 from testbed.errors import ClusterError, CommandFailed, Disconnected
 
@@ -22,6 +23,8 @@ COMMAND_S = 120.0
 _TRIES = 3
 FIRST_PAUSE_S = 1.0
 """The pause before a command is tried again, which then doubles."""
+_REFUSALS = 20
+"""Attempts to get a session, which a server refuses that has too many."""
 _LAST_LETTERS = 2000
 
 
@@ -42,6 +45,10 @@ class Login:
     """What to do if the host key is not the expected one."""
 
 
+class _Refused(Disconnected):
+    """The server has no session for a command now; the command has not been run."""
+
+
 class SshMachine:
     """A machine, to which a connection is made when it is needed.
 
@@ -49,11 +56,13 @@ class SshMachine:
     ----------
     login : Login
     at_once : int
-        Commands at the same time; OpenSSH's server allows ten on a connection (`MaxSessions`).
+        Commands at the same time; OpenSSH's server allows ten on a connection (`MaxSessions`). A server that allows
+        fewer gets fewer.
     """
 
     def __init__(self, login: Login, at_once: int = 8) -> None:
         self._login = login
+        self._at_once = at_once
         self._free = asyncio.Semaphore(at_once)
         self._connecting = asyncio.Lock()
         self._connection: asyncssh.SSHClientConnection | None = None
@@ -110,8 +119,17 @@ class SshMachine:
             connection.abort()
 
     async def _run(self, command: Sequence[str], within: Sequence[str], given: str, limit_s: float) -> str:
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(_Refused),
+            stop=stop_after_attempt(_REFUSALS),
+            wait=wait_fixed(FIRST_PAUSE_S),
+            reraise=True,
+        )
+        return await retrying(self._run_once, command, within, given, limit_s)
+
+    async def _run_once(self, command: Sequence[str], within: Sequence[str], given: str, limit_s: float) -> str:
         name, what = " ".join(command[:3]), self._login.what
-        async with self._free:
+        async with self._turn():
             connection = await self._connected()
             try:
                 async with asyncio.timeout(limit_s):
@@ -127,6 +145,8 @@ class SshMachine:
             except TimeoutError as error:
                 raise Disconnected(f"{what}: {name} was not done after {limit_s:g} s") from error
             except (OSError, asyncssh.Error) as error:
+                if isinstance(error, asyncssh.ChannelOpenError) and not connection.is_closed():
+                    raise _Refused(f"{what} allows no session for {name} (sshd: MaxSessions): {error}") from error
                 await self._forget(connection)
                 raise Disconnected(f"{what}: the connection was lost during {name}: {error or 'closed'}") from error
         if process.exit_status is None and process.exit_signal is None:
@@ -137,6 +157,21 @@ class SshMachine:
             said = (complaint.strip() or output.strip())[-_LAST_LETTERS:]
             raise CommandFailed(f"{what}: {name} ended with {ended}: {said}", process.exit_status)
         return str(output)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait for a turn; one at which the server refuses a session is not given back, unless it is the last."""
+        await self._free.acquire()
+        is_over = True
+        try:
+            yield
+        except _Refused:
+            is_over = self._at_once == 1
+            self._at_once -= not is_over
+            raise
+        finally:
+            if is_over:
+                self._free.release()
 
     async def _connected(self) -> asyncssh.SSHClientConnection:
         async with self._connecting:

@@ -260,6 +260,17 @@ def test_a_lost_connection_costs_one_guest(made, dom0, folder, given, server, st
     assert len(dom0.domains) == 2
 
 
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_a_host_that_allows_few_commands_at_once_gets_few(made, dom0, folder, at_once):
+    one = made(4)
+    dom0.at_once = at_once
+    assert one.maker.preflight() == []
+    one.maker.create(NAME, folder, 60)
+    assert not [said for said in one.said if "replaced" in said]
+    one.maker.delete(NAME, folder)
+    assert dom0.left == []
+
+
 def test_a_connection_that_is_lost_for_the_join_command_costs_nothing(made, dom0, folder):
     one = made(2)
     dom0.started = lambda guest: guest.faults.append(Fault(("kubeadm", "token"), "lose"))
