@@ -21,13 +21,18 @@ class Requests(NamedTuple):
 
 
 def requests_of(pod: Mapping[str, Any]) -> Requests:
-    """Return what the containers of a pod request; a limit without a request counts as one, as in Kubernetes.
+    """Return what a pod requests, as kube-scheduler counts it; a limit without a request counts as one.
+
+    Containers and sidecars (init containers that are restarted) run at the same time. A pod also needs what its largest
+    init container requests, beside the sidecars before that. A request of the pod as a whole takes the place of all
+    these. The overhead of the runtime class comes on top.
 
     Examples
     --------
     >>> resources = {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "1Gi"}}
-    >>> requests_of({"spec": {"containers": [{"resources": resources}]}})
-    Requests(cores=0.5, gib=1.0)
+    >>> sidecar = {"restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}}
+    >>> requests_of({"spec": {"containers": [{"resources": resources}], "initContainers": [sidecar]}})
+    Requests(cores=0.6, gib=1.0)
     """
     return Requests(_requested(pod, "cpu", 1.0, MOST_CORES), _requested(pod, "memory", 2**30, MOST_GIB))
 
@@ -80,15 +85,37 @@ class LastRequests:
 
 
 def _requested(pod: Mapping[str, Any], resource: str, unit: float, most: float) -> float | None:
-    total = 0.0
     try:
-        for container in (pod.get("spec") or {}).get("containers") or ():
-            resources = container.get("resources") or {}
-            asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-            total += parse_quantity(str(asked.get(resource, 0)))
+        total = _total(pod.get("spec") or {}, resource)
     except (TelemetryMalformed, AttributeError, TypeError):  # the latter two: it is not what Kubernetes writes
         return None
     return total / unit if 0 <= total / unit <= most else None
+
+
+def _total(spec: Mapping[str, Any], resource: str) -> float:
+    overhead = _quantity((spec.get("overhead") or {}).get(resource, 0))
+    if (whole := _asked(spec, resource)) is not None:
+        return whole + overhead
+    sidecars = largest = 0.0
+    for container in spec.get("initContainers") or ():
+        asked = _asked(container, resource) or 0.0
+        if container.get("restartPolicy") == "Always":
+            sidecars += asked
+        else:
+            largest = max(largest, sidecars + asked)
+    running = sum(_asked(container, resource) or 0.0 for container in spec.get("containers") or ())
+    return max(running + sidecars, largest) + overhead
+
+
+def _asked(thing: Mapping[str, Any], resource: str) -> float | None:
+    """What a container, or a pod as a whole, requests; None if it says nothing."""
+    resources = thing.get("resources") or {}
+    asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    return _quantity(asked[resource]) if resource in asked else None
+
+
+def _quantity(value: Any) -> float:
+    return parse_quantity(str(value))
 
 
 def _is_amount(value: Any) -> bool:

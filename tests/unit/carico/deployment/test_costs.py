@@ -13,6 +13,7 @@ from carico.demand.workload import workload_of
 from carico.deployment.costs import Known, KnownAtNode, join, read_costs, show, show_by_node
 from carico.deployment.manifests import LABELS, OBSERVES
 from carico.errors import KubeUnreachable, NotReady
+from carico.extender.requests import requests_of
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 COSTS = "/api/v1/namespaces/carico/pods/https:carico-scheduler-0:9443/proxy/costs"
@@ -104,6 +105,28 @@ def test_a_limit_counts_where_nothing_is_requested():
     limited["spec"]["containers"][0]["resources"] = {"limits": {"cpu": "2"}}
     known = Known(workload_of(limited), cores=1.0, cores_doubt=0.1, gib=0.1, gib_doubt=0.1, pods=1, nodes=1)
     assert join([known], [limited])[0].requested_cores == 2.0
+
+
+def asks(cpu, **fields):
+    return {"resources": {"requests": {"cpu": cpu}}} | fields
+
+
+@pytest.mark.parametrize(
+    ("spec", "cores"),
+    [
+        ({"containers": [asks("1"), asks("500m"), {}]}, 1.5),
+        ({"initContainers": [asks("200m", restartPolicy="Always")]}, 1.2),
+        ({"initContainers": [asks("3")]}, 3.0),
+        ({"initContainers": [asks("900m", restartPolicy="Always"), asks("400m")]}, 1.9),
+        ({"initContainers": [asks("900m", restartPolicy="Always"), asks("2")]}, 2.9),
+        ({"initContainers": [asks("2"), asks("900m", restartPolicy="Always")]}, 2.0),
+        ({"resources": {"requests": {"cpu": "4"}}, "overhead": {"cpu": "250m"}}, 4.25),
+        ({"resources": {"requests": {"memory": "1Gi"}}, "overhead": {"cpu": "250m"}}, 1.25),
+    ],
+    ids=["containers", "sidecar", "init", "sidecar beside", "init after sidecar", "init before sidecar", "pod", "part"],
+)
+def test_a_pod_requests_what_kube_scheduler_counts(spec, cores):
+    assert requests_of({"spec": {"containers": [asks("1")]} | spec}).cores == pytest.approx(cores)
 
 
 @given(st.text() | st.integers() | st.floats() | st.none())
