@@ -23,7 +23,9 @@ from carico.errors import InvalidInput, InvalidState
 LATENCY_CRITICAL = "carico.dev/latency-critical"
 """A label of pods that answer requests; its value is "true"."""
 TEMPLATED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "ReplicationController"})
-"""Kinds of controllers whose pods are copies of one template."""
+"""Kubernetes' own controllers, whose pods are copies of one template."""
+_GROUPS = frozenset({"", "apps", "batch"})
+"""Their API groups: kinds of other groups have the same names, and number the arguments and variables of their pods."""
 LONGEST_NAME = 317
 """An agent takes a pod's namespace and name for its workload until it knows better: 63 characters, a slash, and 253."""
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "runtimeClassName")
@@ -52,9 +54,8 @@ def workload_of(pod: Mapping[str, Any]) -> str:
     'default/pi-d77133f5'
     """
     metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
-    kinds = [_mapping(owner).get("kind") for owner in _sequence(metadata.get("ownerReferences"))]
-    templated = any(isinstance(kind, str) and kind in TEMPLATED for kind in kinds)
-    containers = [_template(_mapping(container), templated) for container in _sequence(spec.get("containers"))]
+    templated = any(_is_templated(_mapping(owner)) for owner in _sequence(metadata.get("ownerReferences")))
+    containers = [_template(_mapping(container), templated) for container in _containers(spec)]
     text = json.dumps([templated, containers], sort_keys=True, default=str)
     if not templated:
         text = _NUMBER.sub("#", text)
@@ -142,6 +143,20 @@ def check_saved_workloads(names: Iterable[str]) -> None:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def _is_templated(owner: Mapping[str, Any]) -> bool:
+    kind, version = owner.get("kind"), owner.get("apiVersion")
+    group = version.rpartition("/")[0] if isinstance(version, str) else ""
+    return isinstance(kind, str) and kind in TEMPLATED and group in _GROUPS
+
+
+def _containers(spec: Mapping[str, Any]) -> list[Any]:
+    """The containers that run as long as the pod: sidecars are init containers that are restarted."""
+    init = _sequence(spec.get("initContainers"))
+    return _sequence(spec.get("containers")) + [
+        each for each in init if _mapping(each).get("restartPolicy") == "Always"
+    ]
 
 
 def _template(container: Mapping[str, Any], templated: bool) -> dict[str, Any]:

@@ -51,6 +51,29 @@ def test_pods_without_a_template_may_differ_in_numbers():
     assert workload_of(pod(kind="Workflow", args=["fit"])) != workload_of(pod(kind="Workflow", args=["score"]))
 
 
+def test_a_kind_of_another_group_has_no_template():
+    """Such as Volcano's Job, which tells every pod its number in a variable."""
+
+    def numbered(index, version):
+        task = pod(env=[{"name": "VC_TASK_INDEX", "value": index}])
+        task["metadata"]["ownerReferences"][0]["apiVersion"] = version
+        return workload_of(task)
+
+    assert numbered("0", "batch.volcano.sh/v1alpha1") == numbered("1", "batch.volcano.sh/v1alpha1")
+    assert numbered("0", "batch/v1") != numbered("1", "batch/v1")
+
+
+def test_sidecars_belong_to_the_template_but_not_what_ends_before_the_pod_runs():
+    def beside(**container):
+        with_init = pod()
+        with_init["spec"]["initContainers"] = [{"name": "proxy", "image": "proxy:1"} | container]
+        return workload_of(with_init)
+
+    assert beside() == workload_of(pod())
+    assert beside(restartPolicy="Always") != workload_of(pod())
+    assert beside(restartPolicy="Always") != beside(restartPolicy="Always", image="proxy:2")
+
+
 _JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
