@@ -55,13 +55,12 @@ def workload_of(pod: Mapping[str, Any]) -> str:
     """
     metadata, spec = _mapping(pod.get("metadata")), _mapping(pod.get("spec"))
     templated = any(_is_templated(_mapping(owner)) for owner in _sequence(metadata.get("ownerReferences")))
-    containers = [_template(_mapping(container), templated) for container in _containers(spec)]
-    text = json.dumps([templated, containers], sort_keys=True, default=str)
-    if not templated:
-        text = _NUMBER.sub("#", text)
-    digest = _digest(text)
+    containers = [_mapping(container) for container in _containers(spec)]
+    templates = [_template(container, templated) for container in containers]
+    digest = _digest(json.dumps([templated, templates], sort_keys=True, default=str))
     namespace = _name(metadata.get("namespace"), "default")
-    return f"{namespace}/{_name(containers[0]['name'] if containers else None, 'pod')}-{digest}"
+    name = _name(containers[0].get("name") if containers else None, "pod")
+    return f"{namespace}/{name if templated else _NUMBER.sub('#', name)}-{digest}"
 
 
 def placement_of(pod: Mapping[str, Any]) -> str:
@@ -162,12 +161,12 @@ def _containers(spec: Mapping[str, Any]) -> list[Any]:
 def _template(container: Mapping[str, Any], templated: bool) -> dict[str, Any]:
     """The part of a container's specification that determines its demand."""
     variables = [_mapping(each) for each in _sequence(container.get("env"))]
-    return {
-        "name": container.get("name"),
+    given: dict[str, Any] = {name: container.get(name) for name in ("name", "command", "args")}
+    given["env"] = {str(each.get("name")): each.get("value") if templated else None for each in variables}
+    if not templated:
+        given = {"given": _NUMBER.sub("#", json.dumps(given, sort_keys=True, default=str))}
+    return given | {
         "image": container.get("image"),
-        "command": container.get("command"),
-        "args": container.get("args"),
-        "env": {str(each.get("name")): each.get("value") if templated else None for each in variables},
         "limits": _mapping(container.get("resources")).get("limits"),
     }
 

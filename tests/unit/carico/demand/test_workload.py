@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from carico.demand.workload import workload_named, workload_of
 
 
-def pod(name="pi-1-x2k4p", kind="Job", namespace="default", **container):
+def pod(pod_name="pi-1-x2k4p", kind="Job", namespace="default", **container):
     container = {"name": "pi", "image": "pi:1", "command": ["pi"], "args": ["--digits", "2000"]} | container
-    owners = [{"kind": kind, "name": name.rpartition("-")[0], "controller": True}] if kind else []
+    owners = [{"kind": kind, "name": pod_name.rpartition("-")[0], "controller": True}] if kind else []
     return {
-        "metadata": {"name": name, "namespace": namespace, "ownerReferences": owners},
-        "spec": {"containers": [container], "nodeName": name},
+        "metadata": {"name": pod_name, "namespace": namespace, "ownerReferences": owners},
+        "spec": {"containers": [container], "nodeName": pod_name},
     }
 
 
@@ -49,6 +49,18 @@ def test_requests_and_what_differs_from_pod_to_pod_make_no_difference():
 def test_pods_without_a_template_may_differ_in_numbers():
     assert workload_of(pod(kind=None, args=["--shard=3"])) == workload_of(pod(kind=None, args=["--shard=14"]))
     assert workload_of(pod(kind="Workflow", args=["fit"])) != workload_of(pod(kind="Workflow", args=["score"]))
+
+
+def test_pods_without_a_template_that_are_named_by_numbers_are_alike():
+    """`kubectl run` names the container like the pod."""
+    assert workload_of(pod(kind=None, name="run-1")) == workload_of(pod(kind=None, name="run-2"))
+    assert workload_of(pod(kind=None, name="run-1")) != workload_of(pod(kind=None, name="walk-1"))
+
+
+@pytest.mark.parametrize("change", [{"image": "model:70b"}, {"resources": {"limits": {"cpu": "16"}}}])
+def test_pods_without_a_template_differ_in_the_numbers_of_images_and_limits(change):
+    plain = {"image": "model:7b", "resources": {"limits": {"cpu": "1"}}}
+    assert workload_of(pod(kind="Workflow", **plain)) != workload_of(pod(kind="Workflow", **plain | change))
 
 
 def test_a_kind_of_another_group_has_no_template():

@@ -11,7 +11,7 @@ from testbed.real.kwok.synthetic_demand import CORES, GIB, NodeSize, SyntheticDe
 def pod(uid, name="pi", **annotations):
     named = {"cores": CORES, "gib": GIB}
     metadata = {"uid": uid, "annotations": {named[key]: value for key, value in annotations.items()}}
-    return {"metadata": metadata, "spec": {"containers": [{"name": name}]}}
+    return {"metadata": metadata, "spec": {"containers": [{"name": name, "image": name}]}}
 
 
 PI = workload_of(pod("x"))
