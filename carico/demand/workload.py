@@ -29,7 +29,7 @@ _GROUPS = frozenset({"", "apps", "batch"})
 LONGEST_NAME = 317
 """An agent takes a pod's namespace and name for its workload until it knows better: 63 characters, a slash, and 253."""
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "runtimeClassName")
-"""Fields of a pod's spec that kube-scheduler's filters look at, besides its requests."""
+"""Fields of a pod's spec that kube-scheduler's filters look at, besides its containers' requests and ports."""
 _DIGITS = 8
 _NUMBER = re.compile(r"[0-9]+")
 _RANDOM = "[bcdfghjklmnpqrstvwxz2456789]"
@@ -76,6 +76,9 @@ def placement_of(pod: Mapping[str, Any]) -> str:
     volumes = [_mapping(_mapping(volume).get("persistentVolumeClaim")) for volume in _sequence(spec.get("volumes"))]
     if claims := sorted(str(claim.get("claimName")) for claim in volumes if claim):
         found["claims"] = claims
+    containers = [*_sequence(spec.get("containers")), *_sequence(spec.get("initContainers"))]
+    if wants := [wanted for each in containers if (wanted := _wanted(_mapping(each)))]:
+        found["wants"] = wants
     return _digest(json.dumps(found, sort_keys=True, default=str)) if found else ""
 
 
@@ -156,6 +159,13 @@ def _containers(spec: Mapping[str, Any]) -> list[Any]:
     return _sequence(spec.get("containers")) + [
         each for each in init if _mapping(each).get("restartPolicy") == "Always"
     ]
+
+
+def _wanted(container: Mapping[str, Any]) -> dict[str, Any]:
+    """What a node must have for a container: what it requests, and free ports."""
+    ports = [_mapping(port).get("hostPort") for port in _sequence(container.get("ports"))]
+    wanted = {"requests": _mapping(container.get("resources")).get("requests"), "ports": list(filter(None, ports))}
+    return {name: value for name, value in wanted.items() if value}
 
 
 def _template(container: Mapping[str, Any], templated: bool) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from carico.demand.report import DemandReport, WorkloadReport
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
 from carico.demand.waiting import Kind
+from carico.demand.workload import placement_of
 from carico.errors import NotReady
 from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, REPEATED_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
 from carico.scheduling.uncounted import UNCOUNTED_S
@@ -281,6 +282,13 @@ class TestHolding:
         assert outcome(full.filter("one", Kind("pi"), ["a"], 0.0)) == (None, 0.0), "nothing is known of zone b"
         full.report(report("b", {"other": "pi"}, demand=6.0), 0.1)
         assert full.filter("elsewhere", Kind("pi", "zone=b"), ["b"], 0.1).hold_s
+
+    def test_a_pod_that_requests_what_few_nodes_have_does_not_hold_up_the_others(self, full, report):
+        requesting = {"spec": {"containers": [{"resources": {"requests": {"nvidia.com/gpu": "1"}}}]}}
+        full.report(report("b", {"other": "pi"}, demand=2.0), 0.0)
+        assert full.filter("first", Kind("light"), ["a", "b"], 0.0).node == "b"
+        full.pod_waits("second", Kind("light"))
+        assert outcome(full.filter("one", Kind("pi", placement_of(requesting)), ["a"], 0.0)) == (None, 0.0)
 
     def test_room_where_no_pod_may_go_is_no_room(self, full, report):
         full.report(report("control-plane"), 0.0)

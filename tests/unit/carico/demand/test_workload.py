@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carico.demand.workload import workload_named, workload_of
+from carico.demand.workload import placement_of, workload_named, workload_of
 
 
 def pod(pod_name="pi-1-x2k4p", kind="Job", namespace="default", **container):
@@ -84,6 +84,19 @@ def test_sidecars_belong_to_the_template_but_not_what_ends_before_the_pod_runs()
     assert beside() == workload_of(pod())
     assert beside(restartPolicy="Always") != workload_of(pod())
     assert beside(restartPolicy="Always") != beside(restartPolicy="Always", image="proxy:2")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"resources": {"requests": {"nvidia.com/gpu": "1"}}},
+        {"resources": {"requests": {"memory": "14Gi"}}},
+        {"ports": [{"containerPort": 80, "hostPort": 80}]},
+    ],
+)
+def test_what_a_node_must_have_determines_where_a_pod_may_go(change):
+    assert placement_of(pod()) == placement_of(pod(ports=[{"containerPort": 80}])) == ""
+    assert placement_of(pod(**change)) == placement_of(pod("other-b7xq2", **change)) != ""
 
 
 _JSON = st.recursive(
