@@ -392,16 +392,19 @@ class DemandScheduler:
         return self._sharing.applies(self.loads)
 
     def _others_fit(self, kind: Kind, now: float) -> bool:
-        """Whether a waiting pod of another kind would find room; tries the cheapest workload of each placement."""
-        cheapest: dict[str, tuple[float, str]] = {}
-        for other in islice(self.waiting.kinds, MOST_SUMMED):
-            if other != kind:
-                cost = self.loads.cpu.cost(other.workload).mean, other.workload
-                cheapest[other.placement] = min(cost, cheapest.get(other.placement, cost))
+        """Whether a waiting pod of another kind would find room; tries those of each placement that need least."""
+        others = [other for other in islice(self.waiting.kinds, MOST_SUMMED) if other != kind]
+        tried: dict[tuple[str, str], None] = {}
+        for pool in (self.loads.cpu, self.loads.memory):
+            least: dict[str, tuple[float, str]] = {}
+            for other in others:
+                cost = pool.cost(other.workload).mean, other.workload
+                least[other.placement] = min(cost, least.get(other.placement, cost))
+            tried |= {(placement, workload): None for placement, (_, workload) in least.items()}
         share = self._share()
         return any(
             self._rooms(workload, self._rows_of(placement), now, share=share).fits(self._stale_after_s).any()
-            for placement, (_, workload) in islice(cheapest.items(), _MOST_TRIED)
+            for placement, workload in islice(tried, _MOST_TRIED)
         )
 
     def _rows_of(self, placement: str) -> IntArray:

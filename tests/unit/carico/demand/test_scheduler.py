@@ -302,6 +302,17 @@ class TestHolding:
         scheduler.pod_waits("small", Kind("light"))
         assert outcome(scheduler.filter("one", Kind("unknown"), ["a"], 0.1)) == (None, 0.0), "memory for one only"
 
+    def test_nor_those_that_need_less_memory_than_the_cheapest_by_cpu(self, scheduler, report):
+        gib = {"dear": 0.1, "cheap": 2.0, "one": 2.0}
+        workloads = {name: WorkloadReport(0, 0.0, Estimate(0.5, 1e-6), Estimate(gib[name], 1e-6)) for name in gib}
+        workloads["cheap"] = WorkloadReport(1, 0.0, Estimate(0.1, 1e-6), Estimate(2.0, 1e-6))
+        demand = DemandReport("a", 4.0, 8.0, Estimate(0.3, 0.0), 6.5, 4.5, workloads, {"old": "cheap"})
+        scheduler.report(demand, 0.0)
+        scheduler.pod_waits("two", Kind("cheap"))
+        assert scheduler.filter("one", Kind("one"), ["a"], 0.0).hold_s, "none fits into 1.1 GiB"
+        scheduler.pod_waits("three", Kind("dear"))
+        assert outcome(scheduler.filter("one", Kind("one"), ["a"], 0.1)) == (None, 0.0)
+
     def test_a_wide_pod_keeps_its_turn_among_small_ones(self, scheduler, report):
         scheduler.report(report("a", {"old": "pi"}, demand=6.0), 0.0)
         crowd(scheduler, "light")
