@@ -6,7 +6,7 @@ The node with the most room takes the pod. If no node has room, the answer may b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -38,6 +38,7 @@ REMEMBER_EVERY_S = 5.0
 """How often is noted what the workloads cost whose pods run."""
 _MOST_TRIED = 16
 """The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
+_GOLDEN = (5**0.5 - 1) / 2
 _SAVED = "cpu", "memory", "reads"
 """What is remembered of workloads; earlier versions save no reads."""
 
@@ -88,6 +89,8 @@ class DemandScheduler:
         self._sharing = Sharing(variant, self.waiting, self._candidates)
         self._holding = Holding(variant.hold_s)
         self._remembered_at = 0.0
+        self._turns = 0
+        """How often other kinds of waiting pods were tried than those that have waited the longest."""
         self.outliers = Outliers()
         self.room_appeared = 0
         """How often a node was found to have room for a waiting pod, or a pod came that may find room."""
@@ -412,7 +415,7 @@ class DemandScheduler:
         return self.loads.all_rows if nodes is None else self.loads.rows(nodes)
 
     def _takes_any(self, node: str, now: float) -> bool:
-        """Whether a node has room for a pod of one of the kinds that have waited the longest."""
+        """Whether a node has room for a pod of one of the kinds that wait, as far as they are tried."""
         loads, variant, row = self.loads, self._variant, self.loads.row(node)
         share = False
         if loads.critical(row):
@@ -424,11 +427,23 @@ class DemandScheduler:
                 if not load < level(variant, cores, 0.0, share=True) or not self._share():
                     return False
                 share = True
-        allowed = (kind for kind in self.waiting.kinds if self._candidates.allowed(kind.placement, node))
         return any(
             self._rooms(kind.workload, row, now, share=share, placement=kind.placement).fits(self._stale_after_s)
-            for kind in islice(allowed, _MOST_TRIED)
+            for kind in self._tried_on(node)
         )
+
+    def _tried_on(self, node: str) -> Iterator[Kind]:
+        """Return the kinds of waiting pods that are tried on a node: those that have waited the longest, and others."""
+        kinds = self.waiting.kinds
+        parts: list[Iterable[Kind]] = [kinds]
+        if len(kinds) > _MOST_TRIED:
+            # Multiples of the golden ratio fill [0, 1) evenly, and so do those that any one node gets of them.
+            self._turns += 1
+            start = int(self._turns * _GOLDEN % 1 * len(kinds))
+            parts = [islice(kinds, MOST_SUMMED), islice(kinds, start, start + MOST_SUMMED)]
+        for part in parts:
+            allowed = (kind for kind in part if self._candidates.allowed(kind.placement, node))
+            yield from islice(allowed, _MOST_TRIED // len(parts))
 
     def _look(self, node: str, now: float) -> None:
         """Wake refused pods if a node has room for one of them."""

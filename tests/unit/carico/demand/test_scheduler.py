@@ -1,5 +1,7 @@
 """Where pods go, and how long an answer waits."""
 
+import dataclasses
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -346,6 +348,30 @@ def test_a_pod_is_woken_that_was_refused_while_its_node_had_room_for_others(repo
     assert woken == []
     scheduler.report(report("a", {"old": "pi"}, held=1.1), 1.0)
     assert woken == ["a"], "it had room for pi throughout"
+
+
+@pytest.mark.parametrize("kinds", [20, 50, 128])
+def test_a_pod_is_woken_for_which_there_is_room_however_many_others_there_is_none_for(report, kinds):
+    woken = []
+    variant = dataclasses.replace(DEMAND, hold_s=0.0)
+    scheduler = DemandScheduler(variant, wake_up=WakeUp(), wake=lambda node, room: woken.append(node))
+    names = [f"heavy-{number}" for number in range(kinds)]
+    heavy = {name: WorkloadReport(0, 0.0, Estimate(1.0, 1e-6), Estimate(4.0, 1e-6)) for name in names}
+    small = {"small": WorkloadReport(1, 0.0, Estimate(1.0, 1e-6), Estimate(0.1, 1e-6))}
+
+    def reported(node, demand, now):
+        demand = DemandReport(node, 4.0, 8.0, Estimate(demand, 0.0), 5.0, 1.0, heavy | small, {"old": "small"})
+        scheduler.report(demand, now)
+
+    for node in ("a", "full"):
+        reported(node, 6.0, 0.0)
+    for name in [*names, "small"]:
+        scheduler.pod_waits(name, Kind(name))
+        scheduler.filter(name, Kind(name), ["a", "full"], 0.0)
+    for second in range(1, kinds // 4):
+        for node, demand in (("a", 1.0), ("full", 6.0)):
+            reported(node, demand, float(second))
+    assert set(woken) == {"a"}, "2.6 GiB are left: not enough for those that have waited longest"
 
 
 def test_nodes_that_are_gone_are_forgotten_and_may_come_back(scheduler, report):
