@@ -175,7 +175,9 @@ class DemandDecision:
         """Return the same decision with the `limit` best candidates only."""
         if len(self.nodes) <= limit:
             return self
-        rank = np.where(self.fits, 1e9, 0.0) + np.nan_to_num(self.rooms.room, nan=-1e9)
+        # What a node offered long ago says little about it.
+        late = self.rooms.age_s > self.stale_after_s
+        rank = np.where(self.fits, 1e9, np.where(late, -1e8, 0.0)) + np.nan_to_num(self.rooms.room, nan=-1e9)
         rows = np.sort(np.argsort(-rank, kind="stable")[:limit])
         rooms = Rooms._make(column[rows] for column in self.rooms)
         return replace(self, nodes=[self.nodes[row] for row in rows.tolist()], rooms=rooms)

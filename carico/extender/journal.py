@@ -22,7 +22,18 @@ from typing import IO, Annotated, Literal, Self
 import msgspec
 from msgspec import Meta
 
-from carico.demand.decision import CPU_FULL, DISK_FULL, KEPT_IDLE, MEMORY_FULL, ROOM, TOO_OLD, DemandDecision, NodeRoom
+from carico.demand.decision import (
+    CPU_FULL,
+    DISK_FULL,
+    KEPT_IDLE,
+    MEMORY_FULL,
+    NO_DEMAND,
+    NO_REPORT,
+    ROOM,
+    TOO_OLD,
+    DemandDecision,
+    NodeRoom,
+)
 from carico.extender.api import PodId
 from carico.files import not_following
 from carico.scheduling.decision import Decision, NodeVerdict
@@ -112,19 +123,27 @@ class Entry(msgspec.Struct, frozen=True):
 
 def kind_of(candidate: Candidate) -> str:
     """Return the kind that a candidate is counted under if it is not shown."""
-    if candidate.room is not None:
-        if not candidate.refused:
-            return ROOM
-        if candidate.room.cores <= 0:
-            return KEPT_IDLE if candidate.room.critical else CPU_FULL
-        if candidate.room.gib < candidate.room.needs_gib:
-            return MEMORY_FULL
-        return DISK_FULL if candidate.room.reads is not None and candidate.room.reads < 0 else TOO_OLD
     if candidate.pod_capacity is None:
         return "no capacity reported yet"
     if candidate.score is None:
         return "last report too old"
     return "has room" if candidate.score >= 1 else "capacity too small"
+
+
+def demand_kind_of(candidate: Candidate, stale_after_s: float) -> str:
+    """Return the same under the variant `demand`; see `carico.demand.decision.NodeRoom.verdict`."""
+    if candidate.age_s is None:
+        return NO_REPORT
+    if candidate.age_s > stale_after_s:
+        return TOO_OLD
+    if not candidate.refused:
+        return ROOM
+    room = candidate.room
+    if room is None:
+        return NO_DEMAND
+    if room.cores <= 0:
+        return KEPT_IDLE if room.critical else CPU_FULL
+    return MEMORY_FULL if room.gib < room.needs_gib else DISK_FULL
 
 
 def entry(pod: PodId, decision: Decision | DemandDecision, at: float, limit: int) -> Entry:

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import msgspec
 
+from carico.demand.decision import TOO_OLD
 from carico.errors import InvalidInput, InvalidJournal
-from carico.extender.journal import Candidate, Cost, Entry, kind_of
+from carico.extender.journal import Candidate, Cost, Entry, demand_kind_of, kind_of
 from carico.printable import printable
 from carico.scheduling.plugin import CaricoPlugin
 
@@ -213,7 +214,13 @@ def decide_again(entry: Entry) -> str:
 
 def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
     """Return the lines of a decision of the variant `demand`."""
-    ranked = sorted(entry.candidates, key=lambda c: (c.node != entry.choice, bool(c.refused), -_cores_left(c)))
+    stale_after_s = _stale_after_s(entry)
+    kinds = {candidate.node: demand_kind_of(candidate, stale_after_s) for candidate in entry.candidates}
+    # What a node offered long ago says little about it.
+    ranked = sorted(
+        entry.candidates,
+        key=lambda c: (c.node != entry.choice, bool(c.refused), kinds[c.node] == TOO_OLD, -_cores_left(c)),
+    )
     shown = ranked if show_all else ranked[:SHOWN]
     lines = [
         f"  {printable(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
@@ -226,13 +233,13 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
         room = candidate.room
         numbers = (None,) * 3 if room is None else (room.cores, room.gib, room.needs_gib)
         left, gib, needed = (_number(value, 2) for value in numbers)
-        verdict = "chosen" if candidate.node == entry.choice else kind_of(candidate) if room else candidate.refused
+        verdict = "chosen" if candidate.node == entry.choice else kinds[candidate.node]
         lines.append(
             f"  {_cut(printable(candidate.node), 31):<32}{left:>11}{gib:>10}{needed:>8}"
             f"{_number(candidate.age_s, 1):>7}  {printable(verdict)}"
         )
     others = Counter(entry.omitted)
-    others.update(map(kind_of, ranked[len(shown) :]))
+    others.update(kinds[candidate.node] for candidate in ranked[len(shown) :])
     return [*lines, *(f"  {count:>6} more: {printable(kind)}" for kind, count in sorted(others.items()))]
 
 
@@ -245,13 +252,17 @@ def _waits(entry: Entry, ranked: Sequence[Candidate]) -> list[str]:
     return textwrap.wrap(reason, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
+def _stale_after_s(entry: Entry) -> float:
+    return float("inf") if entry.stale_after_s is None else entry.stale_after_s
+
+
 def _cores_left(candidate: Candidate) -> float:
     return float("-inf") if candidate.room is None else candidate.room.cores
 
 
 def _compare_demand(entry: Entry) -> str:
     """Make a decision of the variant `demand` again: the node with the most room of those that have enough."""
-    stale_after_s = float("inf") if entry.stale_after_s is None else entry.stale_after_s
+    stale_after_s = _stale_after_s(entry)
     best: Candidate | None = None
     for candidate in entry.candidates:
         fits = candidate.age_s is not None and candidate.age_s <= stale_after_s and _has_room(candidate)

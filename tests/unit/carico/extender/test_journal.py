@@ -445,6 +445,44 @@ class TestDemand:
         )
         assert explain(refused).splitlines()[-1].endswith("no report yet")
 
+    def test_a_node_that_is_silent_comes_closest_only_if_all_are(self, file):
+        scheduler = DemandScheduler(DEMAND)
+        for number, (demand, at) in enumerate(((6.0, 0.0), (1.0, 0.0), (4.5, 60.0))):
+            known = {"jobs/pi": WorkloadReport(1, 0.0, self.KNOWN, Estimate(0.5, 1e-6))}
+            pods = {f"pod-{number}": "jobs/pi"}
+            report = DemandReport(f"node-{number}", 4.0, 8.0, Estimate(demand, 0.0), 1.0, 1.0, known, pods)
+            scheduler.report(report, at)
+        nodes = ["node-0", "node-1", "node-2", "stranger"]
+        write(file, scheduler.decision(Kind("jobs/pi"), nodes, 60.0), max_nodes=3)
+        ((_, line),) = read_entries(file)
+        shown = explain(line).splitlines()
+        assert shown[3] == "  waits: node-2 comes closest: CPU full: its load is 0.25 cores above its level"
+        assert [(row.split()[0], row.rpartition("  ")[2]) for row in shown[5:8]] == [
+            ("node-2", "CPU full"),
+            ("node-1", "last report too old"),
+            ("node-0", "last report too old"),
+        ]
+        assert shown[8].split("more: ")[1] == "no report yet"
+
+    def test_the_nodes_that_are_kept_are_those_that_report(self, file):
+        scheduler = DemandScheduler(DEMAND)
+        for number in range(30):
+            known = {"jobs/pi": WorkloadReport(1, 0.0, self.KNOWN, Estimate(0.5, 1e-6))}
+            pods = {f"pod-{number}": "jobs/pi"}
+            report = DemandReport(f"node-{number}", 4.0, 8.0, Estimate(1.0, 0.0), 1.0, 1.0, known, pods)
+            scheduler.report(report, 0.0)
+        scheduler.report(DemandReport("full", 4.0, 8.0, Estimate(6.0, 0.0), 1.0, 1.0, known, pods), 60.0)
+        decision = scheduler.decision(Kind("jobs/pi"), [*(f"node-{number}" for number in range(30)), "full"], 60.0)
+        write(file, decision, max_nodes=2)
+        ((_, line),) = read_entries(file)
+        assert "full" in [candidate.node for candidate in line.candidates]
+
+    def test_what_is_left_out_is_counted_with_what_is_not_shown(self, file, decisions):
+        write(file, decisions[0], max_nodes=4)
+        ((_, line),) = read_entries(file)
+        more = explain(msgspec.structs.replace(line, candidates=line.candidates * 5)).splitlines()
+        assert sum("no demand" in row and "more:" in row for row in more) == 1
+
     @pytest.fixture
     def reading(self):
         """A pod that reads, and is placed on the second of two nodes, because the first one's disk is saturated."""
