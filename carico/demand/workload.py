@@ -27,7 +27,9 @@ TEMPLATED = frozenset({"ReplicaSet", "StatefulSet", "DaemonSet", "Job", "Replica
 _GROUPS = frozenset({"", "apps", "batch"})
 """Their API groups: kinds of other groups have the same names, and number the arguments and variables of their pods."""
 LONGEST_NAME = 317
-"""An agent takes a pod's namespace and name for its workload until it knows better: 63 characters, a slash, and 253."""
+"""An earlier agent takes a pod's namespace and name for its workload: 63 characters, a slash, and 253."""
+_LONGEST_STEM = 64
+"""So that a report fits into a message if each of 250 pods has its own workload, and no scheduler has told which."""
 _PLACEMENT = ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "runtimeClassName")
 """Fields of a pod's spec that kube-scheduler's filters look at, besides its containers' requests and ports."""
 _DIGITS = 8
@@ -111,7 +113,7 @@ def workload_named(pod: str) -> str:
     stem, generated = _GENERATED.subn("", name)
     if generated:
         stem = _TEMPLATE_HASH.sub("", stem)
-    return f"{namespace}/{_ORDINAL.sub('', stem) or name}"
+    return f"{namespace}/{(_ORDINAL.sub('', stem) or name)[:_LONGEST_STEM]}"
 
 
 def check_workload(name: str) -> None:

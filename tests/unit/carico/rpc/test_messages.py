@@ -13,6 +13,7 @@ from hypothesis.extra.numpy import arrays
 
 from carico.demand.regression import Estimate
 from carico.demand.report import MOST_CORES, MOST_GIB, MOST_PODS, MOST_READS, DemandReport, DiskReport, WorkloadReport
+from carico.demand.workload import workload_named
 from carico.errors import InvalidInput
 from carico.model.aggregator import Aggregator, ReplicaView, impossible
 from carico.model.subspace import Subspace
@@ -127,6 +128,15 @@ class TestRoundTrip:
         )  # fmt: skip
         assert len(write_report(CapacityReport("n" * 63, 1.23, 250, 1.7e9, 10**9, demand))) < MAX_MESSAGE_BYTES / 3
         assert len(write_report_reply(ReportReply(counted, "0.1.0"))) < MAX_MESSAGE_BYTES / 2
+
+    def test_so_does_one_of_250_workloads_with_the_longest_names(self):
+        """Before any scheduler has told the workloads of the pods, an agent takes their names for them."""
+        pods = {f"{number:036}": workload_named(f"{'n' * 63}/{number:03}{'p' * 250}") for number in range(250)}
+        known = WorkloadReport(1, 0.123, Estimate(1.23, 0.123), Estimate(1.23, 0.123), Estimate(1.23, 0.123))
+        size, disk = Estimate(1.23, 0.123), DiskReport(1.23, 1.23)
+        demand = DemandReport("n" * 63, 64.1, 256.1, size, 1.23, 1.23, dict.fromkeys(pods.values(), known), pods, disk)
+        assert len(demand.workloads) == 250
+        assert len(write_report(CapacityReport("n" * 63, 1.23, 250, 1.7e9, 10**9, demand))) < MAX_MESSAGE_BYTES
 
     def test_a_report_that_counts_as_many_pods_as_it_may_name_fits(self):
         counted = frozenset(f"{number:036}" for number in range(MOST_PODS_NAMED))
