@@ -171,6 +171,7 @@ class DemandScheduler:
         *,
         running: bool = False,
         critical: bool = False,
+        at_start: bool = False,
     ) -> None:
         """Take in what the API shows of a pod.
 
@@ -186,6 +187,9 @@ class DemandScheduler:
             Whether the pod's containers run.
         critical : bool, optional
             Whether the pod is latency-critical.
+        at_start : bool, optional
+            Whether pods are listed for the first time. Most of those that run then have done so for long, and those
+            of the platform, of which no node reports any, would seem to be on their way to every node.
         """
         if ended:
             self.pod_gone(uid, now)
@@ -201,7 +205,8 @@ class DemandScheduler:
             in_flight = self.loads.in_flight(uid)
             # A pod that runs when it is first seen, as after a restart, is part of what its node will report. What the
             # node has reported may not count the pod yet (`Loads.place` looks).
-            coming = in_flight is None and first and (not running or self.loads.is_demanding(node))
+            unreported = not running or (self.loads.is_demanding(node) and not at_start)
+            coming = in_flight is None and first and unreported
             if coming or (in_flight is not None and in_flight.node != node):
                 self.loads.place(uid, workload, node, now)
             if running and self.loads.in_flight(uid) is not None:

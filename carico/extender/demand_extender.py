@@ -164,6 +164,7 @@ class DemandExtender(Readiness):
                         self._clock.now(),
                         running=running,
                         critical=kind.critical,
+                        at_start=bool(self.ready()),
                     )
                 )
             elif spec.get("schedulerName") == self._name and not spec.get("schedulingGates"):

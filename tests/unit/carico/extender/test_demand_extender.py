@@ -178,6 +178,21 @@ def test_a_pod_that_is_over_makes_room_at_once(harness):
     assert harness.choice("next", ["a"]) == "a"
 
 
+def test_after_a_restart_pods_of_the_platform_take_no_room_although_their_node_has_reported_before():
+    harness = Harness(listed=False, hold_s=0.0)
+    harness.report("a", {"one": PI})
+    for uid in ("one", *(f"system-{number}" for number in range(8))):
+        harness.extender.pod_seen(pod(uid, image=f"{uid}:1", node="a", phase="Running"))
+    harness.extender.pod_seen(pod("starting", node="a"))
+    harness.extender.pods_listed(True)
+    harness.extender.pods_followed(True)
+    harness.crowd()
+    assert harness.metric("carico_extender_reservations") == 1, "what does not run yet is on its way"
+    assert harness.choice("next", ["a"]) == "a"
+    harness.extender.pod_seen(pod("later", node="a", phase="Running"))
+    assert harness.metric("carico_extender_reservations") == 3, "the report may be older than the pod"
+
+
 class TestWorkloadsOfPods:
     def test_are_told_to_nodes_that_know_their_names_only(self, harness):
         harness.extender.pod_seen(pod("one", node="a", phase="Running"))
