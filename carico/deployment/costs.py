@@ -204,13 +204,13 @@ def _reads(cost: Known | KnownAtNode) -> str:
 
 def _verdict(cost: Cost) -> str:
     """Say by how much the requests of all pods together are too high or too low, where that is beyond doubt."""
-    if cost.requested_cores is None or cost.requested_gib is None:
-        return ""
     found = []
     for unit, demanded, doubt, requested in (
         ("cores", cost.cores, cost.cores_doubt, cost.requested_cores),
         ("GiB", cost.gib, cost.gib_doubt, cost.requested_gib),
     ):
+        if requested is None:
+            continue
         amount = cost.pods * abs(requested - demanded)
         if abs(requested - demanded) > 2 * doubt and amount >= 0.1:
             found.append(f"{amount:.1f} {unit} {'wasted' if requested > demanded else 'at risk'}")

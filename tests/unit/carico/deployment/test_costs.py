@@ -137,6 +137,12 @@ def test_requests_that_cannot_be_read_are_unknown(anything):
     assert show([cost])
 
 
+def test_what_can_be_read_is_judged():
+    (cost,) = join(KNOWN[1:], [pod("pi-1", cpu="100m", memory="1e9")])
+    assert cost.requested_gib is None
+    assert show([cost]).splitlines()[1].endswith("2.7 cores at risk")
+
+
 def test_an_exponent_is_not_taken_for_nothing():
     (cost,) = join(KNOWN[1:], [pod("pi-1", cpu="1e0", memory="20Mi"), pod("pi-2", cpu="500m", memory="20Mi")])
     assert cost.requested_cores == 0.5
