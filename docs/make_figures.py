@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import matplotlib as mpl
@@ -251,12 +252,12 @@ def demand() -> plt.Figure:
     means, report = PodCounts.means, DemandScheduler.report
     pi = kind_of(load_scenario("pi-2000").jobs[0]).workload
 
-    def observed(node: NodeDemand, cores: float, gib: float, at: float) -> None:
+    def observed(node: NodeDemand, cores: float, gib: float, at: float, *rest: Any) -> None:
         with patch.object(
             PodCounts, "means", lambda counts, until: numbers.append(means(counts, until)) or numbers[-1]
         ):
             numbers: list[dict[str, float]] = []
-            observe(node, cores, gib, at)
+            observe(node, cores, gib, at, *rest)
         if node.node == "node-00" and at > 0:
             seen.append((numbers[0].get(pi, 0.0), cores))
 
