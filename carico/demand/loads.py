@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -268,12 +268,16 @@ class Loads:
         """Whether any node reports running pods of a workload."""
         return workload in self._running
 
-    def remember(self, workloads: Collection[str], elapsed_s: float, now: float) -> None:
-        """Note what those of `workloads` cost whose pods run, and have done so for the last `elapsed_s` seconds."""
+    def remember(
+        self, workloads: Collection[str], elapsed_s: float, now: float, shown: Container[str] | None = None
+    ) -> None:
+        """Note what those of `workloads` cost whose pods run, and have done so for the last `elapsed_s` seconds.
+
+        If `shown` is given, only pods of these workloads have lately shown what they cost.
+        """
         for workload in filter(self.runs, workloads):
-            self.cpu.remember(workload, elapsed_s, now)
-            self.memory.remember(workload, elapsed_s, now)
-            self.reads.remember(workload, elapsed_s, now)
+            for pool in (self.cpu, self.memory, self.reads):
+                pool.remember(workload, elapsed_s, now, shown is None or workload in shown)
         for memory in self.remembered:
             memory.forget(now)
 

@@ -104,6 +104,12 @@ class Memory:
         if len(self._known) > MOST_WORKLOADS:
             del self._known[next(iter(self._known))]
 
+    def still_runs(self, workload: str, now: float) -> None:
+        """Note that pods of a workload run, of which nothing new is known."""
+        known = self._known.pop(workload, None)
+        if known is not None:
+            self._known[workload] = known._replace(at=max(now, known.at))
+
     def forget(self, now: float) -> None:
         """Let time pass, and drop the workloads of which hardly anything is remembered."""
         self._now = max(now, self._now)

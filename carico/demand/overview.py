@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Container
 from typing import NamedTuple
 
 import numpy as np
@@ -91,13 +91,21 @@ def node_loads(
     return [NodeLoad._make(None if value != value else value for value in row) for row in found]
 
 
-def workload_costs(loads: Loads, now: float) -> list[WorkloadCost]:
-    """Return the costs of all workloads that any node knows, or that are remembered."""
+def workload_costs(loads: Loads, now: float, shown: Container[str] | None = None) -> list[WorkloadCost]:
+    """Return the costs of all workloads that any node knows, or that are remembered.
+
+    Parameters
+    ----------
+    loads : Loads
+    now : float
+    shown : container of str, optional
+        The workloads whose pods have lately shown what they cost; by default all have.
+    """
     found = []
     for workload in sorted(loads.workloads()):
         if is_own(workload) and not loads.runs(workload):
             continue
-        cores, gib, reads = _told(loads, workload)
+        cores, gib, reads = _told(loads, workload, shown is None or workload in shown)
         running = [each.pods for each in loads.at_nodes(workload).values() if each.pods]
         found.append(
             WorkloadCost(
@@ -134,11 +142,17 @@ def count_workloads(loads: Loads, shown: Collection[str], waiting: Collection[st
     return Workloads(len(running), len(present) - len(running), unknown, len(remembered - present))
 
 
-def _told(loads: Loads, workload: str) -> tuple[Estimate, Estimate, Estimate]:
-    """What people are told of a workload: what its pods demand, or used to if none runs any more."""
-    known = loads.cpu.cost(workload), loads.memory.cost(workload), loads.reads.cost(workload)
-    if loads.runs(workload):
-        return known
+def _told(loads: Loads, workload: str, shown: bool) -> tuple[Estimate, Estimate, Estimate]:
+    """What people are told of a workload: what its pods demand, or when they last showed it.
+
+    What nodes say of pods that go on as they are is more and more what is assumed.
+    """
+    pools = loads.cpu, loads.memory, loads.reads
+    running = loads.runs(workload)
+    if running and shown:
+        cores, gib, reads = (pool.cost(workload) for pool in pools)
+        return cores, gib, reads
+    known = [pool.first if running else pool.cost(workload) for pool in pools]
     cpu, memory, reads = (
         memory.known(workload) if workload in memory else now
         for memory, now in zip(loads.remembered, known, strict=True)

@@ -132,12 +132,17 @@ class Pool:
         """Whether nodes know the cost of a workload, together."""
         return self.cost(workload).variance <= self.first.variance / _KNOWS
 
-    def remember(self, workload: str, elapsed_s: float, now: float) -> None:
-        """Let the memory note what nodes know of a workload whose pods have run for the last `elapsed_s` seconds."""
+    def remember(self, workload: str, elapsed_s: float, now: float, shown: bool = True) -> None:
+        """Let the memory note what nodes know of a workload whose pods have run for the last `elapsed_s` seconds.
+
+        If pods have not `shown` lately what they cost, the memory only notes that they run.
+        """
         if len(self._means.get(workload, ())) >= _FEWEST:
             # Whoever reported before the others might have been in the majority when the median was computed.
             self._note_median(workload)
-        if self._memory is not None and workload in self._sums:
+        if self._memory is not None and not shown:
+            self._memory.still_runs(workload, now)
+        elif self._memory is not None and workload in self._sums:
             self._memory.note(workload, self._pooled(workload, self.first), elapsed_s, now)
             self._costs.pop(workload, None)
 

@@ -36,6 +36,9 @@ from carico.scheduling.wake_up import WakeUp
 
 REMEMBER_EVERY_S = 5.0
 """How often is noted what the workloads cost whose pods run."""
+SHOWN_S = 60.0
+"""For how long after a pod has started or ended nodes tell well what a pod of its workload costs: what they demand does
+not show it while the same pods run, and nodes forget it."""
 _MOST_TRIED = 16
 """The most kinds of waiting pods that are tried on a node: it limits what a report costs."""
 _GOLDEN = (5**0.5 - 1) / 2
@@ -89,6 +92,9 @@ class DemandScheduler:
         self._sharing = Sharing(variant, self.waiting, self._candidates)
         self._holding = Holding(variant.hold_s)
         self._remembered_at = 0.0
+        self._shown_at: dict[str, float] = {}
+        """When the API last showed that a pod of a workload was given to a node, began to run or ended; the earliest
+        first."""
         self._turns = 0
         """How often other kinds of waiting pods were tried than those that have waited the longest."""
         self.outliers = Outliers()
@@ -197,6 +203,8 @@ class DemandScheduler:
             self.waiting.remove(uid)
             self._due.pop(uid, None)
             first = uid not in self._bound
+            if first and not at_start:
+                self._note_shown(workload, now)
             if first:
                 self._bound[uid] = node
                 self._workloads[uid] = workload
@@ -211,6 +219,7 @@ class DemandScheduler:
                 self.loads.place(uid, workload, node, now)
             if running and self.loads.in_flight(uid) is not None:
                 self._uncounted.runs(uid, now)
+                self._note_shown(workload, now)
 
     def pod_gone(self, uid: str, now: float) -> None:
         """Take in that a pod has ended or was deleted."""
@@ -222,7 +231,9 @@ class DemandScheduler:
         if node is None:
             node = self.loads.end(uid)
         else:
-            self._witnesses.ended(node, self._workloads.pop(uid))
+            workload = self._workloads.pop(uid)
+            self._witnesses.ended(node, workload)
+            self._note_shown(workload, now)
             self.loads.over(uid, node)
         if node is not None:
             self._look(node, now)
@@ -257,7 +268,8 @@ class DemandScheduler:
             # Nobody has looked in a longer pause: pods may not have run all the time. A node may have made up what the
             # API does not show. Of many workloads, those that are noted first are forgotten first: a set would have
             # another order in every process.
-            self.loads.remember(dict.fromkeys(self._workloads.values()), min(elapsed_s, 2 * REMEMBER_EVERY_S), now)
+            running = dict.fromkeys(self._workloads.values())
+            self.loads.remember(running, min(elapsed_s, 2 * REMEMBER_EVERY_S), now, self._shown(now))
             new_outliers = self.outliers.look(self.loads.far(), now)
         for node in self.loads.silent(now, FORGOTTEN_AFTER_S):
             self.loads.forget(node)
@@ -317,12 +329,22 @@ class DemandScheduler:
 
     def costs(self, now: float) -> list[WorkloadCost]:
         """Return the costs of all workloads that any node knows, or that are remembered."""
-        return workload_costs(self.loads, now)
+        return workload_costs(self.loads, now, self._shown(now))
 
     def workloads(self) -> Workloads:
         """Return how many workloads are known."""
         waiting = {kind.workload for kind in self.waiting.kinds}
         return count_workloads(self.loads, set(self._workloads.values()), waiting)
+
+    def _note_shown(self, workload: str, now: float) -> None:
+        self._shown_at.pop(workload, None)
+        self._shown_at[workload] = now
+
+    def _shown(self, now: float) -> Container[str] | None:
+        """The workloads whose pods have lately shown what they cost; None if the API shows no pods."""
+        while self._shown_at and next(iter(self._shown_at.values())) < now - SHOWN_S:
+            del self._shown_at[next(iter(self._shown_at))]
+        return self._shown_at if self._sees_pods else None
 
     def _end_uncounted(self, node: str, now: float) -> None:
         """End the reservations of pods that the node's agent leaves out; as long as it is silent, they hold."""

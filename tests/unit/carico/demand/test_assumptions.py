@@ -3,6 +3,7 @@
 import pytest
 
 from carico.demand import memory as memory_module
+from carico.demand.node import NodeDemand
 from carico.demand.regression import Estimate
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DEMAND
@@ -57,6 +58,58 @@ def test_pods_that_become_dear_after_a_long_time_are_known_to_all_after_three_se
     nodes.run(3.0)
     assert nodes.scheduler.cost("pi")[0].mean >= 0.8 * 1.5, "of the rest, nodes cannot tell whether it is their own"
     assert all(node.load_cores >= 0.9 * 4.5 for node in nodes.scheduler.nodes(nodes.now))
+
+
+class TestPodsThatNeitherStartNorStop:
+    """Nodes learn only what all their pods demand together; what one costs, people are not told wrongly."""
+
+    HELD = 2.0
+    """GiB that a pod holds, far more than is assumed of unknown ones."""
+
+    @pytest.fixture
+    def cluster(self):
+        """Three nodes whose agents began, as the scheduler did, when four pods ran on each of them."""
+        scheduler = DemandScheduler(DEMAND, sees_pods=True)
+        nodes = {name: NodeDemand(name, cores=16.0, gib=64.0, variant=DEMAND, since=0.0) for name in "abc"}
+        for name, node in nodes.items():
+            for number in range(4):
+                node.pod_started(f"{name}-{number}", "db", 0.0)
+                scheduler.pod_changed(f"{name}-{number}", "db", name, False, 0.0, running=True, at_start=True)
+            node.skip(0.01)
+        return scheduler, nodes
+
+    def run(self, cluster, begin, end):
+        scheduler, nodes = cluster
+        for now in range(begin + 1, end + 1):
+            for node in nodes.values():
+                pods = node.report(float(now)).workloads["db"].pods
+                node.observe(0.5 + 0.2 * pods, 1.0 + self.HELD * pods, float(now))
+                scheduler.report(node.report(float(now)), float(now))
+            scheduler.tick(float(now))
+        (cost,) = scheduler.costs(float(end))
+        return cost
+
+    def test_are_as_unknown_to_people_after_ten_minutes_as_at_the_beginning(self, cluster):
+        cost = self.run(cluster, 0, 600)
+        assert (cost.gib, cost.gib_doubt) == (DEMAND.first_gib, DEMAND.first_doubt_gib)
+        assert (cost.cores, cost.cores_doubt) == (DEMAND.first_cores, DEMAND.first_doubt_cores)
+        assert not cluster[0].save(600.0)["memory"], "nor is it remembered"
+
+    def test_stay_as_known_as_they_were_when_one_started(self, cluster):
+        scheduler, nodes = cluster
+        self.run(cluster, 0, 100)
+        nodes["a"].pod_started("new", "db", 100.0)
+        scheduler.pod_changed("new", "db", "a", False, 100.0, running=True)
+        started = self.run(cluster, 100, 110)
+        assert self.HELD - started.gib < started.gib - DEMAND.first_gib
+        cost = self.run(cluster, 110, 400)
+        assert cost.gib == pytest.approx(started.gib, abs=0.1)
+        assert cost.idle_s == 0
+        for node in nodes.values():
+            for uid in list(node.report(400.0).counted):
+                node.pod_stopped(uid, 400.0)
+                scheduler.pod_gone(uid, 400.0)
+        assert self.run(cluster, 400, 401).idle_s < 10, "they have run until now, although nothing new was known"
 
 
 def test_a_node_that_shrinks_gets_no_pod_from_its_next_report_on(report):
