@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from carico.commands.output import of_output, print_json, wants_json
@@ -15,13 +17,14 @@ from testbed.comparison.gate import judge
 from testbed.comparison.measured import Measured, measured
 from testbed.comparison.runs import paired, rows_of
 from testbed.errors import ResultsError, UsageError
-from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, registered
-from testbed.measurement.own import installed
+from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, recorded, registered
+from testbed.measurement.own import installed, own_metrics
 from testbed.report.as_json import comparison_as_json
 from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line, gate_notes
 from testbed.report.numbers import wrapped
 from testbed.results.run import SchedulerUsed
 from testbed.results.runs import RunFolder, run_named
+from testbed.results.schema import OwnMetric, Repetition
 from testbed.results.store import read_results
 
 
@@ -60,15 +63,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    with registered(one.metric for one in installed()):
-        return _compare(options)
+    reference, candidate = _read(options.reference), _read(options.candidate)
+    # If both define a metric, the candidate's definition is the newer one.
+    own = chain(candidate.own_metrics, reference.own_metrics)
+    with registered(one.metric for one in installed()), recorded(own):
+        return _compare(options, reference, candidate)
 
 
-def _compare(options: argparse.Namespace) -> int:
+def _compare(options: argparse.Namespace, before: _Read, after: _Read) -> int:
     gated = conditions(options.fail_on or ())
     wanted = [figure for text in options.metric for figure in chosen(text)] if options.metric else DEFAULT
     figures = list(dict.fromkeys((*wanted, *(one.figure for one in gated))))
-    reference, candidate = (_measured(name, figures) for name in (options.reference, options.candidate))
+    reference, candidate = before.measured(figures), after.measured(figures)
     pairing = paired(reference, candidate)
     rows = rows_of(pairing, wanted)
     gate = judge(reference, candidate, gated) if gated else None
@@ -102,8 +108,23 @@ def _schedulers(name: str) -> list[SchedulerUsed]:
         return []
 
 
-def _measured(name: str, figures: Sequence[Figure]) -> list[Measured]:
-    """Return what a results file, a run or a baseline measured.
+@dataclass(frozen=True)
+class _Read:
+    """What a results file, a run or a baseline has."""
+
+    repetitions: Sequence[Repetition] = ()
+    baseline: Sequence[Measured] = ()
+
+    @property
+    def own_metrics(self) -> Iterable[OwnMetric]:
+        return chain(own_metrics(self.repetitions), *(one.own_metrics for one in self.baseline))
+
+    def measured(self, figures: Sequence[Figure]) -> Sequence[Measured]:
+        return self.baseline or measured(self.repetitions, figures)
+
+
+def _read(name: str) -> _Read:
+    """Read a results file, a run or a baseline.
 
     Raises
     ------
@@ -114,7 +135,7 @@ def _measured(name: str, figures: Sequence[Figure]) -> list[Measured]:
     """
     file = Path(name)
     if file.is_file() and is_baseline(file):
-        return read_baseline(file).measured
+        return _Read(baseline=read_baseline(file).measured)
     if not file.is_file():
         run = run_named(name, Path.cwd(), or_file=True)
         if not run.result.exists():
@@ -125,4 +146,4 @@ def _measured(name: str, figures: Sequence[Figure]) -> list[Measured]:
     repetitions = read_results(file).repetitions
     if not repetitions:
         raise UsageError(f"{file} has no repetitions")
-    return measured(repetitions, figures)
+    return _Read(repetitions)

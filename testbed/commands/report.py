@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from carico.commands.output import of_output, print_json, wants_json
@@ -12,11 +13,13 @@ from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
 from testbed.comparison.baseline import is_baseline
 from testbed.errors import UsageError, suggested
+from testbed.measurement.metrics import recorded, registered
+from testbed.measurement.own import installed, own_metrics
 from testbed.report.as_json import verdicts_as_json
 from testbed.report.markdown import add_to_step_summary
 from testbed.report.page.page import page, write_page
 from testbed.requirements import check_installed
-from testbed.results.reading import read_all
+from testbed.results.reading import Reading, read_all
 from testbed.results.runs import LATEST
 from testbed.results.store import check_writable
 
@@ -62,6 +65,12 @@ def _report(options: argparse.Namespace) -> int:
         raise UsageError(f"--reference {options.reference}: no such scheduler was run{meant}")
     for problem in [problem for reading in readings for problem in reading.problems]:
         tell(f"left out: {problem}")
+    own = own_metrics(one for reading in readings for one in reading.repetitions)
+    with registered(one.metric for one in installed()), recorded(own):
+        return _write(options, readings)
+
+
+def _write(options: argparse.Namespace, readings: Sequence[Reading]) -> int:
     write_page(options.html, page(readings, options.reference))
     if wants_json(options):
         print_json({"report": str(options.html), **verdicts_as_json(readings, options.reference)})

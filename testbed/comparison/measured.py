@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from testbed.measurement.metrics import DEFAULT, Figure, figures
-from testbed.results.schema import Repetition
+from testbed.measurement.own import own_metrics
+from testbed.results.schema import OwnMetric, Repetition
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -30,7 +31,7 @@ class Series(msgspec.Struct, frozen=True):
         return Figure(self.metric, self.statistic, self.of)
 
 
-class Measured(msgspec.Struct, frozen=True):
+class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     """The repetitions of one scenario under one scheduler, with the same settings."""
 
     scenario: str
@@ -41,6 +42,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Everything else that decides the outcome."""
     seeds: list[int]
     series: list[Series]
+    own_metrics: list[OwnMetric] = []
+    """The metrics of the user's own among these."""
 
     def by_seed(self, figure: Figure) -> dict[int, float | None]:
         """Return a figure of every repetition by its seed; empty if it was never measured."""
@@ -68,6 +71,7 @@ def measured(repetitions: Iterable[Repetition], wanted: Sequence[Figure] = DEFAU
 def _measured(repetitions: Sequence[Repetition], wanted: Sequence[Figure]) -> Measured:
     one = repetitions[0]
     all_of = [figures(each, wanted) for each in repetitions]
+    every = list(dict.fromkeys(figure for found in all_of for figure in found))
     pods, nodes = sum(one.measured_jobs.values()), len(one.nodes)
     return Measured(
         one.scenario,
@@ -78,6 +82,7 @@ def _measured(repetitions: Sequence[Repetition], wanted: Sequence[Figure]) -> Me
         [each.seed for each in repetitions],
         [
             Series(figure.metric, figure.statistic, figure.of, [found.get(figure) for found in all_of])
-            for figure in dict.fromkeys(figure for found in all_of for figure in found)
+            for figure in every
         ],
+        [own for own in own_metrics(repetitions) if own.name in {figure.metric for figure in every}],
     )

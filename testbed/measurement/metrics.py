@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from testbed.errors import UsageError, suggested
 
 if TYPE_CHECKING:
-    from testbed.results.schema import Repetition
+    from testbed.results.schema import OwnMetric, Repetition
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,23 @@ def registered(metrics: Iterable[Metric]) -> Iterator[None]:
     finally:
         for name in added:
             del METRICS[name]
+
+
+@contextmanager
+def recorded(metrics: Iterable[OwnMetric]) -> Iterator[None]:
+    """Let metrics be known that results define, as long as the context lasts; what is known already stays as it is.
+
+    Raises
+    ------
+    UsageError
+        If a statistic does not exist.
+    """
+    new = {one.name: one for one in metrics if one.name not in METRICS}
+    with registered(
+        Metric(one.name, one.unit, one.meaning, one.less_is_better, tuple(one.statistics), relative=one.relative)
+        for one in new.values()
+    ):
+        yield
 
 
 def figures(repetition: Repetition, wanted: Iterable[Figure] = DEFAULT) -> dict[Figure, float]:

@@ -12,7 +12,7 @@ from testbed.errors import OwnCodeFailed, UsageError
 from testbed.measurement.metrics import Metric
 
 if TYPE_CHECKING:
-    from testbed.results.schema import DataItem, Repetition
+    from testbed.results.schema import DataItem, OwnMetric, Repetition
 
 GROUP = "carico_testbed.measurements"
 """The entry points of installed packages that are measurements."""
@@ -52,12 +52,13 @@ class Measurement:
             If the function raises an exception, or returns what is no such mapping.
         """
         from testbed.measurement.statistics import summary
-        from testbed.results.schema import DataItem
+        from testbed.results.schema import DataItem, OwnMetric
 
         try:
             found = {job: _numbers(value) for job, value in self.measure(repetition).items()}
         except Exception as error:
             raise OwnCodeFailed(f"the measurement {self.name}: {type(error).__name__}: {error}") from error
+        own = OwnMetric(**vars(self.metric) | {"statistics": list(self.statistics)})
         items = []
         for job, numbers in found.items():
             if not all(map(math.isfinite, numbers)):
@@ -65,8 +66,14 @@ class Measurement:
             if not numbers:
                 continue
             data = {"value": numbers[0]} if self.statistics == ("value",) else summary(numbers)
-            items.append(DataItem(data, self.unit, {"metric": self.name, "job": job}))
+            items.append(DataItem(data, self.unit, {"metric": self.name, "job": job}, own))
         return items
+
+
+def own_metrics(repetitions: Iterable[Repetition]) -> list[OwnMetric]:
+    """Return the metrics of the user's own that repetitions have, each once."""
+    items = (item for one in repetitions for item in one.data_items)
+    return list({item.own.name: item.own for item in items if item.own is not None}.values())
 
 
 def installed() -> list[Measurement]:

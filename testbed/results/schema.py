@@ -93,12 +93,28 @@ class RequestSeries(msgspec.Struct, frozen=True):
     """Seconds from sending to the complete answer."""
 
 
-class DataItem(msgspec.Struct, frozen=True):
+class OwnMetric(msgspec.Struct, frozen=True):
+    """What a measurement of the user's own says of its metric, so that commands that lack the measurement know it."""
+
+    name: str
+    unit: str
+    meaning: str
+    less_is_better: bool | None
+    """None if neither direction is better."""
+    statistics: list[str]
+    """What of it is compared by default."""
+    relative: bool
+    """Whether values are compared by their ratio; otherwise by their difference."""
+
+
+class DataItem(msgspec.Struct, frozen=True, omit_defaults=True):
     """One measured quantity with its unit and labels, shaped like perf-tests' DataItem."""
 
     data: dict[str, float]
     unit: str
     labels: dict[str, str]
+    own: OwnMetric | None = None
+    """None if the metric is one of the testbed's."""
 
 
 class Repetition(msgspec.Struct, frozen=True):

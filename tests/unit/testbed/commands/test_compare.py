@@ -11,11 +11,15 @@ from testbed.cli import main
 from testbed.comparison.baseline import Baseline, MadeBy, write_baseline
 from testbed.comparison.measured import measured
 from testbed.experiment.plan import Plan
+from testbed.measurement.metrics import EVERY, METRICS, registered
+from testbed.measurement.own import Measurement
 from testbed.results.schema import Results
 from testbed.results.store import read_results, write_results
 from testbed.schedulers.spec import parse_spec
 from testbed.testing import FakeProvider
 from workloads.scenario import load_scenario
+
+MADE_BY = MadeBy("20261120T101530Z-a", "2026-11-20T10:15:30Z", ["pytest"], "fake", "3.11", {}, None)
 
 
 @pytest.fixture(autouse=True)
@@ -46,6 +50,39 @@ def test_runs_are_compared_by_name(capsys):
     capsys.readouterr()
     assert main(["compare", first, "latest", "--metric", "pod_completion_time:p90"]) == 0
     assert "pod_completion_time p90 (pi-2000)" in capsys.readouterr().out
+
+
+class TestMetricsThatOnlyTheSessionKnew:
+    OWN = Measurement("idle_s", "s", "idle time", lambda _: {"pi-2000": [1.0, 2.0]}, True, ("max",))
+
+    @pytest.fixture(autouse=True)
+    def files(self, folder):
+        write(folder / "plain.json")
+        found = [
+            replace(one, data_items=[*one.data_items, *self.OWN.items(one)])
+            for one in read_results(folder / "plain.json").repetitions
+        ]
+        write_results(folder / "own.json", Results(found))
+        with registered([self.OWN.metric]):
+            made = measured(read_results(folder / "own.json").repetitions, EVERY)
+        write_baseline(folder / "base.json", Baseline(MADE_BY, made))
+
+    @pytest.mark.parametrize("reference", ["own.json", "base.json"])
+    def test_they_are_compared_like_the_testbeds_own(self, capsys, reference):
+        assert main(["compare", reference, "own.json"]) == 0
+        assert "    idle_s max (pi-2000)\n             2 s         2 s" in capsys.readouterr().out
+        assert main(["compare", reference, "own.json", "--metric", "idle_s:p99", "--fail-on", "idle_s:max:+1%"]) == 0
+        assert "gate: passed (1 ok)" in capsys.readouterr().out
+        assert "idle_s" not in METRICS
+
+    def test_a_report_compares_them_too(self, folder, capsys):
+        (folder / "again.json").write_bytes((folder / "own.json").read_bytes())
+        assert main(["report", "own.json", "again.json"]) == 0
+        assert "<span>idle_s max (pi-2000)</span>" in Path("report.html").read_text()
+
+    def test_other_files_do_not_know_them(self, capsys):
+        assert main(["compare", "plain.json", "plain.json", "--metric", "idle_s"]) == 2
+        assert "no metric is named 'idle_s'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [[], ["-o", "json"]], ids=["table", "json"])
@@ -124,8 +161,7 @@ class TestGate:
     def test_a_baseline_is_a_reference(self, folder, capsys):
         write(folder / "a.json")
         made = measured(read_results(folder / "a.json").repetitions)
-        made_by = MadeBy("20261120T101530Z-a", "2026-11-20T10:15:30Z", ["pytest"], "fake", "3.11", {}, None)
-        write_baseline(folder / "base.json", Baseline(made_by, made))
+        write_baseline(folder / "base.json", Baseline(MADE_BY, made))
         assert main(["compare", "base.json", "a.json", "--fail-on", "job_completion_time:+5%"]) == 0
         assert "gate: passed (1 ok)" in capsys.readouterr().out
 
