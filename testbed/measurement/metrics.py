@@ -72,6 +72,11 @@ class Figure:
     of: tuple[str, ...] = ()
     """What it was measured for: the values of the other labels, such as the job."""
 
+    @property
+    def name(self) -> str:
+        """The metric and the statistic, as `chosen` takes them."""
+        return self.metric if self.statistic == "value" else f"{self.metric}:{self.statistic}"
+
     def __str__(self) -> str:
         name = self.metric if self.statistic == "value" else f"{self.metric} {self.statistic}"
         return f"{name} ({', '.join(self.of)})" if self.of else name

@@ -68,7 +68,9 @@ def _next(state: State, failed: bool) -> str:
     if state.gate is not None and not state.gate.passed and state.written is not None:
         if options.judged_by is None:
             return f"carico-testbed report {state.run_id}"
-        return f"carico-testbed compare {shlex.quote(str(options.judged_by))} {state.run_id}"
+        regressed = dict.fromkeys(one.found.figure.name for one in state.gate.judgements if one.outcome == "regressed")
+        metrics = "".join(f" --metric {shlex.quote(name)}" for name in regressed)
+        return f"carico-testbed compare {shlex.quote(str(options.judged_by))} {state.run_id}{metrics}"
     command = "pytest -m cluster --lf" if failed else NEXT[options.preset.name]
     pytest_on_another = options.provider != SIMULATED and command.startswith("pytest")
     return f"{command} --carico-provider={options.provider}" if pytest_on_another else command

@@ -98,7 +98,7 @@ def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, ba
             "pi-2000 · 1000 pods · 19 nodes · carico: pod_completion_time p99 (pi-2000) went",
             "  from a mean of * s to * s (+20.0 %, n = 3; allowed +10%)",
             "gate: FAILED (2 regressed)",
-            f"next: carico-testbed compare {baseline} 2*",
+            f"next: carico-testbed compare {baseline} 2* --metric pod_completion_time:p99",
             "FAILED carico gate 1 - *",
             "FAILED carico gate 2 - *",
         ]
