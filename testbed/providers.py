@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from testbed.errors import InvalidSetting, UsageError, suggested
+from testbed.errors import InvalidSetting, MissingExtra, UsageError, suggested
 
 if TYPE_CHECKING:
     from testbed.cluster_options import ClusterOptions
@@ -75,25 +75,22 @@ def provider_named(name: str, options: ClusterOptions) -> ClusterProvider:
         If there is no such provider (the message lists the known ones), or the options are for another one; see
         `check_cluster_options`.
     MissingExtra
-        If the provider needs packages that are not installed.
+        If the provider needs packages that are not installed; the message lists missing files, too.
     """
-    from testbed.requirements import check_installed
-
     check_cluster_options(name, vars(options))
+    if name in PROVIDERS:
+        _check_installed(name, options)
     if name == SIMULATED:
-        check_installed()
         from testbed.simulation.provider import SimulatedProvider
 
         return SimulatedProvider()
     if name in REAL:
-        check_installed(_extra_of(name))
         from testbed.real.lifecycle import MadeCluster
         from testbed.real.provider import RealProvider
 
         maker, platform = REAL[name](options)
         return RealProvider(MadeCluster(maker, options), platform, options)
     if name == EXTERNAL:
-        check_installed(_extra_of(name))
         from testbed.real.external.cluster import ExternalCluster
         from testbed.real.external.platform import ExternalPlatform
         from testbed.real.provider import RealProvider
@@ -124,6 +121,14 @@ def missing_for(name: str, values: Mapping[str, Any]) -> list[Problem]:
             if values[option] is not None and not values[option].exists()
         ),
     ]
+
+
+def _check_installed(name: str, options: ClusterOptions) -> None:
+    from testbed.experiment.preflight import listed
+    from testbed.requirements import missing_packages
+
+    if missing_packages(_extra_of(name)) is not None:
+        raise MissingExtra(listed(missing_for(name, vars(options))))
 
 
 def _extra_of(name: str) -> str:

@@ -7,8 +7,10 @@ connection that falls silent would wait for ever.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import kubernetes.client
@@ -191,6 +193,8 @@ class KubeClient:
             if kubeconfig is None:
                 load: Any = kubernetes.config.load_incluster_config  # untyped, in some versions
                 load(configuration)
+            elif not any(Path(one).expanduser().exists() for one in kubeconfig.split(os.pathsep) if one):
+                raise FileNotFoundError("there is no such file")  # the package says that it is no configuration
             else:
                 load = kubernetes.config.load_kube_config
                 load(kubeconfig, context, configuration, persist_config=False)

@@ -216,11 +216,14 @@ class TestConfiguration:
         assert len(client.pods("x=y").list()[0]) == 1
         client.close()
 
-    @pytest.mark.parametrize("content", [None, "", "[]", "{", "contexts: 3"])
+    def test_a_kubeconfig_that_does_not_exist_is_said_to_be_missing(self, tmp_path):
+        with pytest.raises(InvalidConfig, match=r"the kubeconfig .*/gone: there is no such file;"):
+            KubeClient.from_config(str(tmp_path / "gone"))
+
+    @pytest.mark.parametrize("content", ["", "[]", "{", "contexts: 3"])
     def test_a_bad_kubeconfig_is_an_error(self, tmp_path, content):
         file = tmp_path / "kubeconfig"
-        if content is not None:
-            file.write_text(content)
+        file.write_text(content)
         with pytest.raises(InvalidConfig, match="the kubeconfig"):
             KubeClient.from_config(str(file))
 

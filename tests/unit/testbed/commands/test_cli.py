@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+import testbed.requirements
 from testbed.cli import main
 from testbed.experiment.cache import Cache
 from testbed.requirements import Problem
@@ -489,8 +490,20 @@ def test_a_wrong_kubeconfig_is_something_that_is_missing(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     named = ["--provider", "external", "--kubeconfig", "gone", "--workload-image", "workloads:1"]
     assert main(["run", "pi-2000", *named]) == 4
-    assert "the kubeconfig gone leads to no cluster" in capsys.readouterr().err
+    assert "the kubeconfig gone leads to no cluster: there is no such file" in capsys.readouterr().err
     assert not Path(".carico").exists()
+
+
+@pytest.mark.parametrize("command", [["run", "pi-2000"], ["sweep", "pi-2000", "--over", "nodes=1,2"]])
+def test_missing_files_are_listed_beside_missing_packages(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    find = testbed.requirements.find_spec
+    monkeypatch.setattr(testbed.requirements, "find_spec", lambda name: None if name == "kubernetes" else find(name))
+    assert main([*command, "--provider", "external", "--kubeconfig", "gone", "--workload-image", "workloads:1"]) == 4
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "carico-testbed: 2 problems, nothing was run:"
+    assert said[1].startswith("  - a real cluster needs kubernetes: pip install 'carico-testbed[cluster]'")
+    assert said[2].startswith("  - there is no kubeconfig gone: name another with --kubeconfig")
 
 
 @pytest.mark.parametrize(
