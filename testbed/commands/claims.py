@@ -12,7 +12,7 @@ from testbed.report.as_json import claims_as_json
 from testbed.report.claims import claims_table
 from testbed.results.outcomes import Outcome
 from testbed.results.outcomes_file import read_outcomes
-from testbed.results.runs import run_named
+from testbed.results.runs import LATEST, run_named
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -27,8 +27,10 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     claims.add_argument(
         "run_names",
         metavar="RUN",
-        nargs="+",
-        help="a session of pytest: a name that 'carico-testbed runs' shows, or the folder of a run",
+        nargs="*",
+        default=[LATEST],
+        help="a session of pytest: a name that 'carico-testbed runs' shows, the folder of a run, or 'latest' "
+        "(default: latest)",
     )
     of_output(claims)
     claims.set_defaults(run=_claims)
@@ -36,15 +38,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
 
 def _claims(options: argparse.Namespace) -> int:
     found: dict[str, list[Outcome]] = {}
-    for name in options.run_names:
-        run = run_named(name, Path.cwd())
+    runs = [run_named(name, Path.cwd()) for name in options.run_names]
+    for run in runs:
         if not run.outcomes.exists():
             raise UsageError(
                 f"run {run.id} has no outcomes of tests: only sessions of pytest that have ended have them"
             )
         found.setdefault(run.read().provider, []).extend(read_outcomes(run.outcomes))
     if not any(one.statement.kind == "claim" for outcomes in found.values() for one in outcomes):
-        raise UsageError(f"no test of {', '.join(options.run_names)} judged a claim (marker carico_claim)")
+        raise UsageError(f"no test of {', '.join(run.id for run in runs)} judged a claim (marker carico_claim)")
     if wants_json(options):
         print_json(claims_as_json(found))
     else:

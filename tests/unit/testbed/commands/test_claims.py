@@ -8,6 +8,8 @@ from testbed.cli import main
 from testbed.results.outcomes import Outcome, Row, Statement
 from testbed.results.outcomes_file import read_outcomes, write_outcomes
 from testbed.results.record import RunArguments, RunRecord
+from testbed.results.schema import Results
+from testbed.results.store import write_results
 from testbed.testing import FakeProvider
 
 CLAIM = Statement("claim", "§5.2", "pods complete earlier")
@@ -72,6 +74,16 @@ def test_the_last_session_on_a_provider_counts(session, capsys):
     session("one", "kind", [Outcome("a", CLAIM, "not measured")])
     session("two", "kind", [Outcome("a", CLAIM, "holds")])
     assert table(capsys, "one", "two")[2:] == ["| §5.2 | pods complete earlier | holds |  |  |"]
+
+
+def test_the_newest_run_is_meant_if_none_is_named(session, capsys):
+    write_results(session("one", "kind", [Outcome("a", CLAIM, "failed")]).result, Results([]))
+    newest = session("two", "kind", [Outcome("a", CLAIM, "holds")])
+    write_results(newest.result, Results([]))
+    assert table(capsys)[2:] == ["| §5.2 | pods complete earlier | holds |  |  |"]
+    write_outcomes(newest.outcomes, [])
+    assert main(["claims"]) == 2
+    assert f"no test of {RUNS['two']} judged a claim" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
