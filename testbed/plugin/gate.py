@@ -6,6 +6,7 @@ A session is judged by a baseline; without one, its schedulers are judged by the
 from __future__ import annotations
 
 import hashlib
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import SimpleNamespace
@@ -26,6 +27,8 @@ from testbed.report.numbers import wrapped
 from testbed.requirements import Problem
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from testbed.comparison.gate import Gate
     from testbed.comparison.measured import Measured
     from testbed.measurement.metrics import Figure
@@ -101,7 +104,9 @@ def judge_test(item: pytest.Item) -> None:
         )
     from testbed.report.comparison import failures
 
-    if sentences := failures(_gate_of_test(asked, item.stash[MEASURED], options)):
+    gate = _gate_of_test(asked, item.stash[MEASURED], options)
+    _keep_of_test(item, gate)
+    if sentences := failures(gate):
         item.stash[NOT_PASSED] = Sentences("\n".join(sentences))
         pytest.fail(item.stash[NOT_PASSED], pytrace=False)
 
@@ -165,15 +170,30 @@ def _keep(state: State, gate: Gate) -> None:
     """Keep what the gate has said in the run's folder, if there was a run, for reports that are made later."""
     if state.ended is None:
         return
+    try:
+        _write(state.record.folder.gate, gate, state.options)
+    except OSError as error:
+        state.error = f"cannot keep what the gate said in {state.run_path}: {error.strerror}"
+
+
+def _keep_of_test(item: pytest.Item, gate: Gate) -> None:
+    """Keep what a test's gate has said; every test has a file of its own, as any of xdist's processes may run it."""
+    state = item.config.stash[STATE]
+    folder = state.record.folder.test_gates
+    try:
+        folder.mkdir(exist_ok=True)
+        _write(folder / f"{zlib.crc32(item.nodeid.encode()):08x}.json", gate, state.options, item.nodeid)
+    except OSError as error:
+        pytest.fail(f"cannot keep what the gate said in {folder}: {error.strerror}", pytrace=False)
+
+
+def _write(path: Path, gate: Gate, options: Options, test: str = "") -> None:
     from testbed.report.kept_gate import kept
     from testbed.results.gate_file import BaselineUsed, write_gate
 
-    file = state.options.judged_by
-    try:
-        used = None if file is None else BaselineUsed(str(file), hashlib.sha256(file.read_bytes()).hexdigest())
-        write_gate(state.record.folder.gate, kept(gate, used))
-    except OSError as error:
-        state.error = f"cannot keep what the gate said in {state.run_path}: {error.strerror}"
+    file = options.judged_by
+    used = None if file is None else BaselineUsed(str(file), hashlib.sha256(file.read_bytes()).hexdigest())
+    write_gate(path, kept(gate, used, test))
 
 
 def judge_noise(state: State) -> list[pytest.TestReport]:

@@ -73,6 +73,7 @@ def verdicts_as_json(readings: Iterable[Reading], reference: str | None) -> dict
                 "rows": [_judged(one) for one in judged_rows(by_scheduler(reading.repetitions), reference)],
                 "problems": reading.problems,
                 "gate": reading.gate,
+                "test_gates": reading.test_gates,
             }
             for reading in readings
         ]

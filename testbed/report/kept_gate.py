@@ -12,8 +12,8 @@ from testbed.report.comparison import gate_line, gate_notes, regressions
 from testbed.results.gate_file import BaselineUsed, GateFile, JudgedFigure
 
 
-def kept(gate: Gate, baseline: BaselineUsed | None = None) -> GateFile:
-    """Return what is kept of a gate."""
+def kept(gate: Gate, baseline: BaselineUsed | None = None, test: str = "") -> GateFile:
+    """Return what is kept of a gate; see `GateFile`."""
     return GateFile(
         passed=gate.passed,
         line=gate_line(gate),
@@ -24,6 +24,7 @@ def kept(gate: Gate, baseline: BaselineUsed | None = None) -> GateFile:
         not_measured=gate.not_measured,
         not_in_baseline=gate.not_in_baseline,
         baseline=baseline,
+        test=test,
     )
 
 

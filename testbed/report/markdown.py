@@ -33,8 +33,9 @@ def verdict_markdown(readings: Sequence[Reading], reference: str | None = None) 
     lines = []
     for reading in readings:
         lines += [f"### carico-testbed: {_escaped(reading.name)}", ""]
-        if (gate := reading.gate) is not None:
-            lines += [f"**{_escaped(gate.line)}**", "", *(f"- {_escaped(one)}" for one in gate.failures), ""]
+        for gate in reading.gates:
+            said = f"{gate.test}: {gate.line}" if gate.test else gate.line
+            lines += [f"**{_escaped(said)}**", "", *(f"- {_escaped(one)}" for one in gate.failures), ""]
         rows = judged_rows(by_scheduler(reading.repetitions), reference)
         for title, mine in groupby(rows, lambda row: row.title):
             lines += [f"**{_escaped(title)}**", "", "| scheduler | n | JCT s | PCT s | JCT / reference | verdict |"]

@@ -1,5 +1,6 @@
 """The file `gate.json` in a run's folder: what the gate of a session has said, so that a report can say it later, too.
 
+What the gate of a single test has said, whose marker has `fail_on`, is a file of the same form in the folder `gates`.
 Nothing is judged anew: another version of the testbed, or a baseline that has changed since, would say something else.
 """
 
@@ -74,6 +75,8 @@ class GateFile(msgspec.Struct, frozen=True):
     """What the run has and the baseline lacks."""
     baseline: BaselineUsed | None = None
     """None if schedulers were judged by another one of the run."""
+    test: str = ""
+    """The node id of the test whose marker has the conditions; empty if they are the session's."""
     schema_version: int = SCHEMA_VERSION
 
     @property

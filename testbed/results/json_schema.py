@@ -22,7 +22,7 @@ FILES: dict[str, tuple[str, type[msgspec.Struct]]] = {
     "repetitions": ("a line of repetitions.jsonl", LogEntry),
     "run": ("run.json", Run),
     "outcomes": ("outcomes.json", OutcomesFile),
-    "gate": ("gate.json", GateFile),
+    "gate": ("gate.json, or a file in the folder gates", GateFile),
 }
 """By name: what has the schema, and its type."""
 

@@ -6,8 +6,9 @@ For looking at results. What is judged, by a gate or a comparison, is read stric
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -47,6 +48,13 @@ class Reading:
     """The run's folder; None if it belongs to no run."""
     gate: GateFile | None = None
     """What the session's gate said, if it had one."""
+    test_gates: Sequence[GateFile] = ()
+    """What the gates of single tests said, by test."""
+
+    @property
+    def gates(self) -> list[GateFile]:
+        """What all gates said, the session's first."""
+        return [*([] if self.gate is None else [self.gate]), *self.test_gates]
 
 
 def read_all(names: Iterable[str | Path], root: Path) -> list[Reading]:
@@ -125,7 +133,9 @@ def _read(run: RunFolder | None, file: Path) -> Reading:
     record = read(run.file, run.read)
     outcomes = read(run.outcomes, lambda: read_outcomes(run.outcomes)) or []
     gate = read(run.gate, lambda: read_gate(run.gate))
-    return Reading(run.path.resolve().name, record, repetitions, outcomes, problems, run, gate)
+    found = [read(file, partial(read_gate, file)) for file in sorted(run.test_gates.glob("*.json"))]
+    test_gates = sorted((one for one in found if one is not None), key=lambda one: one.test)
+    return Reading(run.path.resolve().name, record, repetitions, outcomes, problems, run, gate, test_gates)
 
 
 def _from_lines(path: Path, lines: Iterable[bytes], first: int, *, log: bool) -> tuple[list[Repetition], list[str]]:

@@ -1,8 +1,9 @@
 """The folder `.carico/runs`: a folder for every run, with a name that sorts by time.
 
 A run's folder has `run.json`, `repetitions.jsonl` while it goes on and `result.json` once it has ended, the outcomes of
-a session's tests in `outcomes.json`, and, if there were any, the disturbed attempts in `disturbed.jsonl`. No run
-touches the folder of another; only the user removes runs. `.carico/latest` is a link to the newest run with results.
+a session's tests in `outcomes.json`, and, if there were any, the disturbed attempts in `disturbed.jsonl`, what the
+session's gate said in `gate.json`, and what those of single tests said in `gates`. No run touches the folder of
+another; only the user removes runs. `.carico/latest` is a link to the newest run with results.
 Not here: how a run in progress writes these files (`testbed.results.record`).
 """
 
@@ -50,6 +51,8 @@ class RunFolder:
         """What a session's cluster tests stated and found; only sessions of pytest have it."""
         self.gate = path / "gate.json"
         """What the gate of a session has said, if it had one."""
+        self.test_gates = path / "gates"
+        """The folder with what the gates of single tests have said, if there were any."""
         self.step_summary = path / "step_summary"
         """Names the job of GitHub Actions whose summary has the verdicts already."""
         self.disturbed_log = RepetitionLog(path / "disturbed.jsonl", self.locks / "log")

@@ -197,9 +197,9 @@ def page_of(readings: Sequence[Reading], reference: str | None, detail: Detail, 
         subtitle,
         [problem for reading in readings for problem in _problems(reading, several)],
         [
-            _gate(reading.gate, "Gate" + (f" of {reading.name}" if several else ""), colors)
+            _gate(gate, _gate_title(gate, reading.name if several else ""), colors)
             for reading in readings
-            if reading.gate is not None
+            for gate in reading.gates
         ],
         tables,
         [line for mine in rows for line in _hindsight(mine, colors)],
@@ -350,6 +350,12 @@ def _aa_check(reading: Reading, colors: dict[str, str], several: bool) -> Table:
     header = ("figure", "once", "again", "again / once", "", "verdict")
     note = f"{aa_sentence(rows)}. Schedulers are compared with themselves, so that whatever differs is noise."
     return Table(title, header, blocks, note)
+
+
+def _gate_title(gate: GateFile, run: str) -> str:
+    """Return which test or run a gate is of; a session's in a page of one run is simply the gate."""
+    of = ", ".join(name for name in (gate.test, run) if name)
+    return f"Gate of {of}" if of else "Gate"
 
 
 def _gate(gate: GateFile, title: str, colors: dict[str, str]) -> GateSection:

@@ -76,6 +76,25 @@ def test_a_report_made_later_says_what_the_gate_said(session, pytester, tests, m
     assert ">Verdicts<" in (pytester.path / "damaged.html").read_text()
 
 
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n2")], ids=["one process", "two workers"])
+def test_a_report_says_what_the_gates_of_single_tests_said(session, pytester, monkeypatch, capsys, workers):
+    pytester.makepyfile(test_them=TESTS.replace('500m"]', '500m"], fail_on="job_completion_time:+90%"'))
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
+    session("-m", "cluster", "--carico-repetitions=3", "--carico-html=a.html", *workers).assert_outcomes(passed=2)
+    page = (pytester.path / "a.html").read_text()
+    assert "<h2>Gate of test_them.py::test_pods</h2>" in page
+    assert "gate: passed (1 ok), judged by the reference of each table" in page
+    assert "\n**test\\_them.py::test\\_pods: gate: passed (1 ok)" in (pytester.path / "summary.md").read_text()
+    monkeypatch.chdir(pytester.path)
+    capsys.readouterr()
+    assert main(["report", "--html", "later.html", "-o", "json"]) == 0
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert run["gate"] is None
+    (said,) = run["test_gates"]
+    assert (said["test"], said["passed"]) == ("test_them.py::test_pods", True)
+    assert (pytester.path / "later.html").read_text() == page
+
+
 def test_verdicts_are_added_to_the_summary_of_a_job(session, pytester, tests, monkeypatch):
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
     session("-m", "cluster", "--carico-repetitions=3")
