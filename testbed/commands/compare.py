@@ -92,7 +92,7 @@ def _compare(options: argparse.Namespace, before: _Read, after: _Read) -> int:
     if gate is None:
         return 0
     if not wants_json(options):
-        print(f"\n{gate_line(gate)}")
+        print("\n" + "\n".join(wrapped(gate_line(gate), indent="")))
         for sentence in [*failures(gate), *gate_notes(gate)]:
             print("\n".join(wrapped(sentence)))
     return 0 if gate.passed else 1

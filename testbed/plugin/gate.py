@@ -126,6 +126,18 @@ def _gate_of_test(asked: MarkedExperiment, results: Mapping[str, Sequence[Any]],
     return judge(theirs, ours, wanted)
 
 
+def tell_test_gates(state: State) -> None:
+    """Tell in the summary what the gates of single tests have said; why one has not passed, the failed test tells."""
+    if state.ended is None:
+        return
+    from testbed.results.gate_file import read_gate
+
+    kept = sorted(map(read_gate, state.record.folder.test_gates.glob("*.json")), key=lambda one: one.test)
+    for one in kept:
+        state.messages += wrapped(f"{one.test}: {one.line}", indent="")
+        state.messages += [line for said in one.notes for line in wrapped(said)]
+
+
 def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport]:
     """Judge what the session measured, and return a failed report for everything that is worse than allowed.
 
@@ -158,7 +170,9 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
         if is_part and gate.not_measured:
             of_all = f"{len(gate.not_measured)} of {len(baseline.measured)} entries of the baseline"
             notes.insert(0, f"not asked for, as only a part of the tests was chosen: {of_all}")
-    state.messages += [gate_line(gate), *(line for said in gate_notes(gate) for line in wrapped(said)), *notes]
+    state.messages += wrapped(gate_line(gate), indent="")
+    state.messages += [line for said in gate_notes(gate) for line in wrapped(said)]
+    state.messages += [line for said in notes for line in wrapped(said, indent="")]
     state.gate = gate
     _keep(state, gate)
     sentences = failures(gate)

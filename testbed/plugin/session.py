@@ -12,7 +12,7 @@ import pytest
 from testbed.errors import ResultsError, TestbedError
 from testbed.experiment.preflight import listed
 from testbed.plugin.fixtures import diagnose
-from testbed.plugin.gate import NOT_PASSED, judge_noise, judge_session, judge_test, save_baseline
+from testbed.plugin.gate import NOT_PASSED, judge_noise, judge_session, judge_test, save_baseline, tell_test_gates
 from testbed.plugin.markers import is_cluster
 from testbed.plugin.outcomes import statement_of
 from testbed.plugin.report import write_report
@@ -129,6 +129,7 @@ def _end(session: pytest.Session, state: State, exitstatus: int) -> None:
     try:
         # After -x, pytest's exit status is that of failed tests without xdist, and of an interruption with it.
         state.save(pytest.ExitCode.INTERRUPTED if session.shouldfail else exitstatus)
+        tell_test_gates(state)
         reports = [*judge_session(session.config, state), *judge_noise(state)]
         for report in reports:
             setattr(report, AFTER_TESTS, True)

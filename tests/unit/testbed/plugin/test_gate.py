@@ -131,6 +131,9 @@ def test_the_sentences_of_a_gate_fit_80_columns(session, pytester, baseline, tes
     assert [line for line in result.outlines if len(line) > 80 and str(pytester.path) not in line] == []
     cases = ElementTree.parse(pytester.path / "junit.xml").findall(".//testcase[@name='test_pods']/failure")
     assert [one.get("message").count("\n") for one in cases] == [0]
+    part = session(*THREE, *limits, f"--carico-baseline={baseline}", "test_them.py::test_pods")
+    assert "not asked for, as only a part of the tests was chosen" in printed(part)
+    assert [line for line in part.outlines if len(line) > 80 and str(pytester.path) not in line] == []
 
 
 def test_experiments_that_all_failed_leave_no_table(session, pytester):
@@ -229,7 +232,8 @@ class TestNothingIsGreenUnmeasured:
         """
         PASSED = (
             "gate: passed (3 ok; not measured, but in the baseline: 1)",
-            "not asked for, as only a part of the tests was chosen: 1 of 2 entries of the baseline",
+            "not asked for, as only a part of the tests was chosen: 1 of 2 entries of the",
+            "  baseline",
         )
 
         @pytest.fixture

@@ -80,7 +80,15 @@ def test_a_report_made_later_says_what_the_gate_said(session, pytester, tests, m
 def test_a_report_says_what_the_gates_of_single_tests_said(session, pytester, monkeypatch, capsys, workers):
     pytester.makepyfile(test_them=TESTS.replace('500m"]', '500m"], fail_on="job_completion_time:+90%"'))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(pytester.path / "summary.md"))
-    session("-m", "cluster", "--carico-repetitions=3", "--carico-html=a.html", *workers).assert_outcomes(passed=2)
+    result = session("-m", "cluster", "--carico-repetitions=3", "--carico-html=a.html", *workers)
+    result.assert_outcomes(passed=2)
+    result.stdout.fnmatch_lines(
+        [
+            "test_them.py::test_pods: gate: passed (1 ok), judged by the reference of each",
+            "  table",
+            "  this gate finds*",
+        ]
+    )
     page = (pytester.path / "a.html").read_text()
     assert "<h2>Gate of test_them.py::test_pods</h2>" in page
     assert "gate: passed (1 ok), judged by the reference of each table" in page
