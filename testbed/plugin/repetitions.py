@@ -70,7 +70,7 @@ def too_few_in_baseline(measured: Iterable[Measured], file: Path) -> list[str]:
             few.setdefault(len(one.seeds), {})[one.title] = None
     return [
         f"the baseline {file} has {counted(number, 'repetition')} of {_named(titles)}, a gate needs {LEAST}: make it "
-        f"anew with --carico-repetitions={ENOUGH} --carico-save-baseline"
+        f"anew with --carico-repetitions={ENOUGH} --carico-save-baseline={file}"
         for number, titles in few.items()
     ]
 

@@ -84,7 +84,7 @@ class TestAGateThatCanJudgeNothingRunsNothing:
             result,
             pytester,
             "base.json has 1 repetition of pi-2000 · 1000 pods · 19 nodes · carico, a gate needs 3: make it anew with "
-            "--carico-repetitions=5 --carico-save-baseline",
+            f"--carico-repetitions=5 --carico-save-baseline={pytester.path}/base.json",
         )
         assert "would be measured" not in printed(result)
 
@@ -113,13 +113,14 @@ class TestAGateThatCanJudgeNothingRunsNothing:
 
 class TestABaselineThatIsTooSmall:
     @pytest.mark.parametrize("arguments", [[], ["-q"]])
-    def test_is_told_before_and_after(self, session, write, arguments):
+    def test_is_told_before_and_after(self, session, pytester, write, arguments):
         write("pods")
         result = session("-m", "cluster", "--carico-save-baseline=base.json", *arguments)
         assert result.ret == pytest.ExitCode.OK
         before, _, after = printed(result).partition("(1 written)")
         assert "WARNING: 1 repetition would be measured, a gate by the baseline needs 3: --carico-rep" in before
         assert "base.json has 1 repetition of pi-2000 · 1000 pods · 19 nodes · carico, a gate needs 3: make" in after
+        assert f"--carico-repetitions=5 --carico-save-baseline={pytester.path}/base.json" in after
         assert all(len(line) <= 80 for line in result.outlines if "repetition" in line and "/" not in line)
 
     def test_is_no_other_one(self, session, write):
