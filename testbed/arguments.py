@@ -6,30 +6,20 @@ Values are functions for `argparse`'s `type=`.
 from __future__ import annotations
 
 import re
-from argparse import ArgumentParser, ArgumentTypeError, HelpFormatter, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
 from testbed.errors import suggested
 
 
-class _Help(HelpFormatter):
-    """Help in which options and names with hyphens stay whole, so that they can be copied."""
-
-    def _split_lines(self, text: str, width: int) -> list[str]:
-        import textwrap  # as argparse does, which every pytest session imports
-
-        return textwrap.wrap(" ".join(text.split()), width, break_on_hyphens=False)
-
-    def _fill_text(self, text: str, width: int, indent: str) -> str:
-        return "\n".join(f"{indent}{line}" for line in self._split_lines(text, width - len(indent)))
-
-
 class Parser(ArgumentParser):
     """A parser whose errors about unknown commands, options and choices suggest a known one; so do its subcommands'."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**{"formatter_class": _Help, **given})
+        from carico.help import Help  # only now, or every pytest session would import it
+
+        super().__init__(**{"formatter_class": Help, **given})
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Namespace | None = None

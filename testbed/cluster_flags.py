@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,12 @@ ATTEMPTS_HELP = (
 )
 
 
-def add_cluster_options(command: ArgumentParser) -> None:
-    """Declare the options of a command that may make a real cluster."""
+def add_cluster_options(command: ArgumentParser, without: Collection[str] = ()) -> None:
+    """Declare the options of a command that may make a real cluster, without those that say nothing of its clusters."""
     for flag in CLUSTER_FLAGS:
-        if flag.is_switch:
+        if flag.name in without:
+            command.set_defaults(**{flag.name: flag.default})
+        elif flag.is_switch:
             command.add_argument(f"--{flag.spelling}", action="store_true", help=flag.help)
         else:
             command.add_argument(

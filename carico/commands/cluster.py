@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 def of_cluster(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
-    parser.add_argument("-n", "--namespace", metavar="NS", default="carico", help="(default: carico)")
+    parser.add_argument(
+        "-n", "--namespace", metavar="NS", default="carico", help="CARICO's namespace (default: carico)"
+    )
     parser.add_argument(
         "--kubeconfig",
         metavar="FILE",
-        help="(default: the file that KUBECONFIG names, or .kube/config in the home folder)",
+        help="the cluster's kubeconfig (default: the file that KUBECONFIG names, or .kube/config in the home folder)",
     )
     parser.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (default: the current one)")
 

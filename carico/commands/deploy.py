@@ -143,7 +143,7 @@ def add(commands: Commands) -> None:
         ),
     )
     of_cluster(status)
-    of_output(status, "ages are seconds, unknown is null", flag=True)
+    of_output(status, "the same, with ages in seconds and null for what is unknown", flag=True)
     status.set_defaults(run=_status)
 
     costs = commands.add_parser(

@@ -42,7 +42,9 @@ def add(commands: Commands) -> None:
         type=whole_number,
         help="ask for a shorter life than the signer gives; at least 10 (default: as the signer gives)",
     )
-    enrol.add_argument("--kubeconfig", metavar="FILE", help="(default: the account of the pod that runs this)")
+    enrol.add_argument(
+        "--kubeconfig", metavar="FILE", help="a kubeconfig (default: the account of the pod that runs this)"
+    )
     enrol.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (default: the current one)")
     enrol.set_defaults(run=_enrol)
 

@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
             "`carico deploy --only-certificates` makes these. A chart that is in the folder is replaced."
         ),
     )
-    parser.add_argument("folder", metavar="FOLDER", type=Path)
+    parser.add_argument("folder", metavar="FOLDER", type=Path, help="the chart's folder, which is made if need be")
     parser.set_defaults(run=_write)
 
 

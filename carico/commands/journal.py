@@ -48,7 +48,7 @@ def add(commands: Commands) -> None:
             "differently; the exit code is 1 if there are any, or if nothing could be compared."
         ),
     )
-    replay.add_argument("journal", metavar="JOURNAL", type=Path)
+    replay.add_argument("journal", metavar="JOURNAL", type=Path, help=f"the file, on an extender's node {JOURNAL}")
     of_output(replay)
     replay.set_defaults(run=_replay)
 

@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
             "Prometheus operator."
         ),
     )
-    parser.add_argument("what", choices=["alerts", "dashboard", "operator"])
+    parser.add_argument("what", choices=["alerts", "dashboard", "operator"], help="what to print")
     parser.add_argument("--namespace", metavar="NS", default="carico", help="for `operator` (default: carico)")
     parser.set_defaults(run=_monitoring)
 

@@ -11,8 +11,10 @@ import json
 import re
 from typing import Any
 
+SAME = "the same, with null for what is unknown"
 
-def of_output(parser: argparse.ArgumentParser, about: str = "unknown is null", *, flag: bool = False) -> None:
+
+def of_output(parser: argparse.ArgumentParser, about: str = SAME, *, flag: bool = False) -> None:
     """Declare the option.
 
     Parameters
@@ -28,7 +30,7 @@ def of_output(parser: argparse.ArgumentParser, about: str = "unknown is null", *
         "--output",
         choices=["table", "json"],
         default="table",
-        help=f"json: one JSON object; {about} (default: table)",
+        help=f"json prints one JSON object instead: {about} (default: table)",
     )
     if flag:
         parser.add_argument("--json", dest="output", action="store_const", const="json", help="the same as -o json")

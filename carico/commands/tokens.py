@@ -35,7 +35,9 @@ def add(commands: Commands) -> None:
     tokens.add_argument(
         "--ca", metavar="FILE", type=Path, default=_CA, help="the API server's CA (default: that of the pod's account)"
     )
-    tokens.add_argument("--kubeconfig", metavar="FILE", help="(default: the account of the pod that runs this)")
+    tokens.add_argument(
+        "--kubeconfig", metavar="FILE", help="a kubeconfig (default: the account of the pod that runs this)"
+    )
     tokens.add_argument("--context", metavar="NAME", help="a context of the kubeconfig (default: the current one)")
     tokens.set_defaults(run=_tokens)
 

@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
     watch.add_argument(
         "--duration", metavar="SECONDS", type=seconds, default=math.inf, help="end after this time (default: never)"
     )
-    of_output(watch, "one a second, a line each; shares are in [0, 1], an unknown signal is null", flag=True)
+    of_output(watch, "one a second, a line each; shares are in [0, 1], and null is unknown", flag=True)
     watch.add_argument("--proc", metavar="FOLDER", default="/proc", help="the root folder of procfs (default: /proc)")
     watch.add_argument(
         "--replay", metavar="FILE", type=Path, help="replay a file of `carico record` at its recorded pace"

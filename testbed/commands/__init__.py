@@ -13,7 +13,7 @@ HELP = {
     "recover": "write the finished repetitions of a run that has ended early to a results file",
     "compare": "show what changed from one run to another",
     "report": "make one HTML page of runs: verdicts, figures, data",
-    "claims": "show which claims of the paper held in sessions of pytest",
+    "claims": "show which claims of a paper held in sessions of pytest",
     "schema": "print the JSON Schema of a file that runs leave",
     "images": "build the programs and images of real clusters, where no image can be pulled",
     "clean": "remove real clusters that were kept, or left by a killed run",

@@ -17,7 +17,7 @@ from testbed.comparison.gate import judge
 from testbed.comparison.measured import Measured, measured
 from testbed.comparison.runs import paired, rows_of
 from testbed.errors import ResultsError, UsageError
-from testbed.measurement.metrics import DEFAULT, METRICS, Figure, chosen, recorded, registered
+from testbed.measurement.metrics import DEFAULT, METRICS, Figure, Metric, chosen, recorded, registered
 from testbed.measurement.own import installed, own_metrics
 from testbed.report.as_json import comparison_as_json
 from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line, gate_notes
@@ -36,20 +36,18 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         description="Compares what two runs measured, scenario by scenario and scheduler by scheduler: the size of "
         "each difference with its 95 % interval, and a verdict (ok, regressed, improved, inconclusive, incomparable) "
         "that is corrected for the number of comparisons.",
-        epilog="metrics: " + "; ".join(f"{metric.name}: {metric.meaning}" for metric in METRICS.values()),
+        epilog="\n".join(["metrics:", *map(_described, METRICS.values())]),
     )
-    for name, what in (("reference", "compared with"), ("candidate", "judged")):
+    for name, what in (("reference", "what the candidate is compared with"), ("candidate", "what is judged")):
         compare.add_argument(
-            name,
-            metavar=name.upper(),
-            help=f"what is {what}: a results file, a baseline, a run's name or folder, or 'latest'",
+            name, metavar=name.upper(), help=f"{what}: a results file, a baseline, a run's name or folder, or 'latest'"
         )
     compare.add_argument(
         "--metric",
         metavar="METRIC[:STATISTIC]",
         action="append",
-        help="compare only this metric (repeatable), for example pod_completion_time:p90 (default: all that have a "
-        "better direction)",
+        help="compare only this metric (repeatable), for example pod_completion_time:p90 (default: all of which "
+        "one direction is better)",
     )
     compare.add_argument(
         "--fail-on",
@@ -60,6 +58,11 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     )
     of_output(compare)
     compare.set_defaults(run=_run)
+
+
+def _described(metric: Metric) -> str:
+    better = {True: "less is better", False: "more is better", None: "neither direction is better"}
+    return f"  {metric.name} ({metric.unit}): {metric.meaning}; {better[metric.less_is_better]}"
 
 
 def _run(options: argparse.Namespace) -> int:

@@ -45,11 +45,9 @@ def _add_build(kinds: argparse._SubParsersAction[argparse.ArgumentParser]) -> No
         help="build programs and images: the nodes of kind, CARICO, the workloads",
         description="Builds the programs of a cluster, and with them images in the local Docker daemon:\n\n"
         f"{lines}\n\n"
-        "Nothing is pulled: images are based on this machine's own distribution, whose packages come\n"
-        "from the mirror that apt is set to. Needs root (for debootstrap), Docker, debootstrap, Go 1.24\n"
-        "or newer, and 10 GiB of disk. Takes about twelve minutes on two CPUs the first time, and\n"
-        "seconds when nothing has changed.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        "Nothing is pulled: images are based on this machine's own distribution, whose packages come from the mirror "
+        "that apt is set to. Needs root (for debootstrap), Docker, debootstrap, Go 1.24 or newer, and 10 GiB of disk. "
+        "Takes about twelve minutes on two CPUs the first time, and seconds when nothing has changed.",
     )
     build.add_argument("names", metavar="IMAGE", nargs="*", help="images to build (default: all)")
     _add_common(build)

@@ -24,8 +24,9 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     runs = commands.add_parser(
         "runs",
         help=HELP["runs"],
-        description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run' "
-        "and 'validate': when they were started, how they ended, and whether finished repetitions can be recovered.",
+        description="Shows the runs in .carico/runs, which are sessions of pytest and calls of 'carico-testbed run', "
+        "'sweep' and 'validate': when they were started, how they ended, and whether finished repetitions can be "
+        "recovered.",
     )
     runs.add_argument(
         "--remove-all-but",

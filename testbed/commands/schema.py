@@ -13,10 +13,17 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     schema = commands.add_parser(
         "schema",
         help=HELP["schema"],
-        description="Prints the JSON Schema of a file that runs leave, for programs that read it: "
-        + "; ".join(f"{name}: {what}" for name, (what, _) in FILES.items()),
+        description="Prints the JSON Schema of a file that runs leave, for programs that read it.",
+        epilog="\n".join(["files:", *(f"  {name}: {what}" for name, (what, _) in FILES.items())]),
     )
-    schema.add_argument("file", choices=tuple(FILES), nargs="?", default="result", help="(default: result)")
+    schema.add_argument(
+        "file",
+        metavar="FILE",
+        choices=tuple(FILES),
+        nargs="?",
+        default="result",
+        help=f"one of {', '.join(FILES)} (default: result)",
+    )
     schema.set_defaults(run=_schema)
 
 

@@ -16,6 +16,8 @@ from testbed.requirements import check_installed
 SCENARIO = "pi-two-nodes"
 SCHEDULERS = ("kube-scheduler:cpu=50m", "kube-scheduler:cpu=250m", "carico")
 REPETITIONS, SIMULATED = 6, 20
+OF_OTHER_CLUSTERS = ("kubeconfig", "context", "workload_image", "xen")
+"""Options of clusters that are not of kind."""
 
 
 def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -34,7 +36,8 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         metavar="SCENARIO",
         nargs="?",
         default=SCENARIO,
-        help=f"its programs must print their CPU time, as pi and mlp do (default: {SCENARIO})",
+        help="a name that 'carico-testbed list scenarios' shows, or a path to a .yaml file; its programs must print "
+        f"their CPU time, as pi and mlp do (default: {SCENARIO})",
     )
     validate.add_argument(
         "--scheduler",
@@ -58,11 +61,15 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help=f"repetitions on the simulated cluster (default: {SIMULATED})",
     )
     validate.add_argument(
-        "--seed", metavar="S", type=arguments.seed, default=DEFAULT_SEED, help="seed of the first repetition"
+        "--seed",
+        metavar="S",
+        type=arguments.seed,
+        default=DEFAULT_SEED,
+        help=f"seed of the first repetition (default: {DEFAULT_SEED})",
     )
     validate.add_argument("--json", metavar="FILE", type=Path, help="write all measurements to this file")
     validate.add_argument("--figure", metavar="FILE", type=Path, help="draw both clusters' times (.svg, .png, .pdf)")
-    add_cluster_options(validate)
+    add_cluster_options(validate, without=OF_OTHER_CLUSTERS)
     validate.add_argument("--quiet", action="store_true", help="show no progress on standard error")
     of_output(validate, "all measurements, as in the file of --json")
     validate.set_defaults(run=_validate)

