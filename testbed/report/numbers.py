@@ -55,10 +55,10 @@ def comparisons(number: int) -> str:
 
     Examples
     --------
-    >>> comparisons(1), comparisons(3)
-    ('the one comparison', 'all 3 comparisons')
+    >>> comparisons(1), comparisons(2), comparisons(3)
+    ('the one comparison', 'both comparisons', 'all 3 comparisons')
     """
-    return "the one comparison" if number == 1 else f"all {number} comparisons"
+    return {1: "the one comparison", 2: "both comparisons"}.get(number, f"all {number} comparisons")
 
 
 def figure(value: float | None, unit: str = "") -> str:
