@@ -252,6 +252,7 @@ def save_baseline(state: State, *, passed: bool) -> None:
     else:
         told = f"{len(found)} written"
     write_baseline(file, made)
+    state.saved = file
     state.messages.append(f"baseline: {file} ({told})")
     state.messages += [f"  {one.title}" for one in found]
     for said in too_few_in_baseline(made.measured, file):

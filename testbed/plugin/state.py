@@ -84,6 +84,8 @@ class State:
     """An error that no test's report contains."""
     gate: Gate | None = None
     """What the session was judged by, if it was judged."""
+    saved: Path | None = None
+    """The baseline, once it is saved."""
     _record: RunRecord | None = None
 
     @property

@@ -71,7 +71,11 @@ def _next(state: State, failed: bool) -> str:
         regressed = dict.fromkeys(one.found.figure.name for one in state.gate.judgements if one.outcome == "regressed")
         metrics = "".join(f" --metric {shlex.quote(name)}" for name in regressed)
         return f"carico-testbed compare {shlex.quote(str(options.judged_by))} {state.run_id}{metrics}"
-    command = "pytest -m cluster --lf" if failed else NEXT[options.preset.name]
+    if state.saved is not None:
+        by = f"--carico-repetitions={options.repetitions} --carico-baseline={shlex.quote(str(state.saved))}"
+        command = f"pytest -m cluster {by}"
+    else:
+        command = "pytest -m cluster --lf" if failed else NEXT[options.preset.name]
     pytest_on_another = options.provider != SIMULATED and command.startswith("pytest")
     return f"{command} --carico-provider={options.provider}" if pytest_on_another else command
 

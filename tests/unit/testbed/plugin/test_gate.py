@@ -68,6 +68,7 @@ def baseline(session, pytester, tests):
             f"baseline: {pytester.path}/base.json (2 written)",
             "  pi-2000 · 1000 pods · 19 nodes · carico",
             "  sklearn · 3 pods · 19 nodes · carico",
+            f"next: pytest -m cluster --carico-repetitions=3 --carico-baseline={pytester.path}/base.json",
         ]
     )
     return pytester.path / "base.json"
