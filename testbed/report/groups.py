@@ -154,6 +154,8 @@ def _sizes(settings: Mapping[str, Any]) -> Counter[str]:
         return Counter(
             f"{_cpus(node['millicpu'] / 1000)}, {round(node['memory_bytes'] / 2**30, 1):g}Gi" for node in found.values()
         )
+    if "guest_cores" in settings:  # guests are as large as they are, whatever the scenario wants
+        return Counter([f"{_cpus(settings['guest_cores'])}, {settings['guest_memory']}"])
     sizes: Counter[str] = Counter()
     for pool in settings.get("pools") or ([settings] if "cores" in settings else []):
         sizes[f"{_cpus(pool['cores'])}, {pool['memory']}"] += pool["nodes"]

@@ -180,6 +180,11 @@ def test_repetitions_of_other_seeds_are_not_paired():
             {"cores": None, "allocatable": {f"node-{n}": {"millicpu": 3920, "memory_bytes": 8 << 30} for n in (0, 1)}},
             "(3.92 CPUs, 8Gi)",
         ),
+        (
+            "xen",
+            {"cores": None, "memory": None, "guest_cores": 4, "guest_memory": "8Gi"},
+            "(4 CPUs, 8Gi)",
+        ),
     ],
 )
 def test_the_title_names_the_nodes_of_a_real_cluster(provider, settings, told):
