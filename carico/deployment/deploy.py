@@ -31,6 +31,7 @@ from carico.deployment.manifests import (
     STATUS_KEY,
     Choices,
     is_aggregators,
+    is_for_scheduling,
     labelled,
     lease,
     let_reach_api_server,
@@ -134,6 +135,8 @@ class Deployment:
             self._remove_ca_key(choices.namespace)
         if choices.learns_demand and not only_certificates:
             self._remove_aggregators(choices.namespace)
+        if choices.observe and not only_certificates:
+            self._remove_rights_to_schedule(choices.namespace)
         if issuer is not None and issuer.has_own_ca:
             ca = made[0]["data"]["ca.crt"]
             servers = list(certificates.hosts_of(others))
@@ -436,6 +439,14 @@ class Deployment:
             kinds |= {(API, "Certificate"): None}
         for kind in reversed(kinds):
             for thing in self.kube.list(*kind, namespace, labels=f"{SELECTOR},{COMPONENT}=aggregator"):
+                self._remove(thing)
+
+    def _remove_rights_to_schedule(self, namespace: str) -> None:
+        """Remove the rights of an earlier deployment that scheduled, and only then the policies that limit them."""
+        # By name, because earlier versions did not label them as what they are for.
+        for thing in reversed([each for each in manifests(Choices(namespace)) if is_for_scheduling(each)]):
+            found = self.kube.read(thing)
+            if found is not None and _is_ours(found):
                 self._remove(thing)
 
     def _apply(self, objects: Iterable[KubeObject], force: bool) -> None:

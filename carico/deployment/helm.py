@@ -20,13 +20,14 @@ from carico import __version__
 from carico.demand.settings import DEMAND, DemandVariant
 from carico.deployment.manifests import (
     API_PORT,
-    COMPONENT,
     CONFIGURATION,
     IMAGE,
     KUBE_SCHEDULER_IMAGE,
     OBSERVES,
+    SCHEDULING,
     Choices,
     Telemetry,
+    component,
     control_plane_only,
     manifests,
 )
@@ -77,11 +78,11 @@ def chart() -> dict[str, str]:
     }
     for thing in manifests(_MARKED):
         if thing["kind"] != "Namespace":
-            component = (thing["metadata"].get("labels") or {}).get(COMPONENT, "cluster")
-            file = f"templates/{component}.yaml"
+            file = f"templates/{component(thing) or 'cluster'}.yaml"
             files[file] = files.get(file, '{{- include "carico.checks" . -}}\n') + f"---\n{_template(thing)}"
-    aggregators = "templates/aggregator.yaml"
-    files[aggregators] = f"{{{{- if not ({_OF_DEMAND}) }}}}\n{files[aggregators]}{{{{- end }}}}\n"
+    for part, left_out in (("aggregator", f"({_OF_DEMAND})"), (SCHEDULING, ".Values.observe")):
+        file = f"templates/{part}.yaml"
+        files[file] = f"{{{{- if not {left_out} }}}}\n{files[file]}{{{{- end }}}}\n"
     return files
 
 

@@ -48,6 +48,8 @@ CONTROL_PLANE = "node-role.kubernetes.io/control-plane"
 API_PORT = 443
 """The port of the Service of the API server."""
 COMPONENT = "app.kubernetes.io/component"
+SCHEDULING = "scheduling"
+"""The component of the rights that only scheduling needs."""
 LEASE = "carico-kube-scheduler"
 """The lock of the scheduler's replicas; kube-scheduler creates it."""
 KEPT_COSTS = "carico-costs"
@@ -85,7 +87,8 @@ class Choices:
     until_counted : bool
         Whether reservations last until a report counts the pod, see `ExtenderConfig`.
     observe : bool
-        Whether nothing is scheduled: no kube-scheduler runs, and CARICO only learns and shows what pods cost.
+        Whether nothing is scheduled: no kube-scheduler runs, no account may schedule, and CARICO only learns and shows
+        what pods cost.
     replicas : int
         Pods of the schedulers, and of the aggregation servers.
     patience : float
@@ -138,6 +141,8 @@ def manifests(choices: Choices) -> list[dict[str, Any]]:
     maps = [_config_map(generator, choices) for generator in kustomization["configMapGenerator"]]
     if choices.learns_demand:
         objects, maps = ([each for each in some if not is_aggregators(each)] for some in (objects, maps))
+    if choices.observe:
+        objects = [each for each in objects if not is_for_scheduling(each)]
     images = {"carico": choices.image, KUBE_SCHEDULER: choices.kube_scheduler_image}
     digests = {each["metadata"]["name"]: _digest(each) for each in maps}
     for thing in objects:
@@ -182,7 +187,17 @@ def let_reach_api_server(objects: Iterable[dict[str, Any]], ports: Iterable[int]
 
 def is_aggregators(thing: Mapping[str, Any]) -> bool:
     """Return whether an object belongs to the aggregation servers, which the variant `demand` does not need."""
-    return bool((thing["metadata"].get("labels") or {}).get(COMPONENT) == "aggregator")
+    return component(thing) == "aggregator"
+
+
+def is_for_scheduling(thing: Mapping[str, Any]) -> bool:
+    """Return whether an object gives, or limits, a right that nobody needs who only observes."""
+    return component(thing) == SCHEDULING
+
+
+def component(thing: Mapping[str, Any]) -> str | None:
+    """Return which of CARICO's components an object belongs to; None if it belongs to all."""
+    return (thing["metadata"].get("labels") or {}).get(COMPONENT)
 
 
 def lease(namespace: str) -> dict[str, Any]:

@@ -386,6 +386,53 @@ def test_another_variant_leaves_nothing_of_the_one_before(cluster, deployed):
     assert [path for path in cluster.objects if "carico-aggregator" in path] == aggregators
 
 
+class TestObserving:
+    OBSERVE = Choices(variant="demand", observe=True)
+    RBAC = "/apis/rbac.authorization.k8s.io/v1"
+    POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
+    TO_SCHEDULE = (
+        f"{RBAC}/clusterrolebindings/carico-scheduler",
+        f"{RBAC}/clusterrolebindings/carico-scheduler-volumes",
+        f"{RBAC}/clusterrolebindings/carico-extender-nodes",
+        f"{RBAC}/namespaces/kube-system/rolebindings/carico-scheduler-authentication",
+    )
+
+    def test_rights_to_schedule_come_and_go_with_scheduling(self, cluster, deployed):
+        deployed.deploy(self.OBSERVE)
+        fresh = set(cluster.objects)
+        assert not fresh.intersection(self.TO_SCHEDULE)
+        deployed.deploy(Choices(variant="demand"))
+        assert fresh < set(cluster.objects)
+        assert set(self.TO_SCHEDULE) < set(cluster.objects)
+        deployed.deploy(self.OBSERVE)
+        assert set(cluster.objects) == fresh
+
+    def test_no_right_outlives_the_policy_that_limits_it(self, cluster, deployed):
+        deployed.deploy(Choices(variant="demand"))
+        deployed.deploy(self.OBSERVE)
+        gone = [change.path for change in cluster.changes if change.method == "DELETE"]
+        policies = [f"{self.POLICIES}/{name}" for name in ("carico-scheduler-lock", "carico-node-annotations")]
+        assert max(map(gone.index, self.TO_SCHEDULE)) < min(map(gone.index, policies))
+
+    def test_rights_that_an_earlier_version_gave_go_too(self, cluster, deployed):
+        deployed.deploy(Choices(variant="demand"))
+        for path in self.TO_SCHEDULE:
+            cluster.objects[path]["metadata"]["labels"]["app.kubernetes.io/component"] = "scheduler"
+        deployed.deploy(self.OBSERVE)
+        assert not set(cluster.objects).intersection(self.TO_SCHEDULE)
+
+    def test_somebody_elses_binding_of_that_name_stays(self, cluster, deployed):
+        theirs = self.TO_SCHEDULE[0]
+        cluster.put(theirs, roleRef={"name": "view"})
+        deployed.deploy(self.OBSERVE)
+        assert theirs in cluster.objects
+
+    def test_making_certificates_for_helm_removes_no_rights(self, cluster, deployed):
+        deployed.deploy(Choices(variant="demand"))
+        deployed.deploy(self.OBSERVE, only_certificates=True)
+        assert set(self.TO_SCHEDULE) < set(cluster.objects)
+
+
 class TestRefused:
     @pytest.mark.parametrize(
         ("status", "remedy"), [(403, "cluster administrator"), (409, "--force-conflicts"), (422, "before it stay")]

@@ -115,6 +115,12 @@ class TestFiles:
         for thing in manifests(Choices())[1:]:
             assert f"kind: {thing['kind']}\nmetadata:\n  name: {thing['metadata']['name']}\n" in text
 
+    def test_who_observes_gets_no_template_of_rights_to_schedule(self):
+        text = chart()["templates/scheduling.yaml"]
+        assert text.startswith("{{- if not .Values.observe }}\n")
+        assert text.endswith("\n{{- end }}\n")
+        assert text.count("{{- if") == 1, "no other condition ends this one early"
+
 
 def test_the_command_writes_a_chart_and_spares_what_is_there(tmp_path, capsys):
     folder = tmp_path / "carico"

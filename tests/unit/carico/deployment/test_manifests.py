@@ -280,15 +280,19 @@ class TestPrivileges:
             ],
             ("ClusterRole", "carico-extender"): [
                 {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]},
+            ],
+            ("ClusterRole", "carico-extender-nodes"): [
                 {"apiGroups": [""], "resources": ["nodes"], "verbs": ["patch"]},
             ],
-            ("Role", "carico-scheduler"): [
+            ("Role", "carico-scheduler-lock"): [
                 {
                     "apiGroups": ["coordination.k8s.io"],
                     "resources": ["leases"],
                     "resourceNames": [LEASE],
                     "verbs": ["get", "update"],
                 },
+            ],
+            ("Role", "carico-scheduler"): [
                 {
                     "apiGroups": [""],
                     "resources": ["serviceaccounts/token"],
@@ -315,7 +319,9 @@ class TestPrivileges:
         assert {each["roleRef"]["name"] for each in bindings} == {
             "carico-agent",
             "carico-extender",
+            "carico-extender-nodes",
             "carico-scheduler",
+            "carico-scheduler-lock",
             "carico-signer",
             "extension-apiserver-authentication-reader",
             "system:kube-scheduler",
@@ -323,7 +329,8 @@ class TestPrivileges:
         }
         for each in bindings:
             role = each["roleRef"]["name"]
-            account = role if role in ("carico-agent", "carico-extender", "carico-signer") else "carico-scheduler"
+            accounts = ("carico-agent", "carico-extender", "carico-signer")
+            account = next((name for name in accounts if role.startswith(name)), "carico-scheduler")
             assert each["subjects"] == [{"kind": "ServiceAccount", "name": account, "namespace": "carico"}]
 
     def test_kube_scheduler_uses_the_lock_in_the_manifests(self):
@@ -629,6 +636,34 @@ class TestChoices:
         ]
         with pytest.raises(InvalidInput, match="there is nothing to observe: use the variant demand"):
             Choices(observe=True)
+
+    def test_who_observes_may_not_schedule(self):
+        observing = manifests(Choices(variant="demand", observe=True))
+        rules = {
+            each["metadata"]["name"]: [(rule["resources"], rule["verbs"]) for rule in each["rules"]]
+            for each in observing
+            if each["kind"] in ("Role", "ClusterRole")
+        }
+        assert rules["carico-scheduler"] == [(["serviceaccounts/token"], ["create"])]
+        assert "carico-extender-nodes" not in rules
+        bindings = [each for each in observing if each["kind"].endswith("RoleBinding")]
+        assert {each["roleRef"]["name"] for each in bindings} == {
+            "carico-agent",
+            "carico-extender",
+            "carico-scheduler",
+            "carico-signer",
+        }
+        policies = [each["metadata"]["name"] for each in observing if each["kind"] == "ValidatingAdmissionPolicy"]
+        assert policies == ["carico-signing-requests"], "there is nothing for the others to limit"
+
+    def test_rights_are_limited_before_they_are_given(self):
+        order = [(each["kind"], each["metadata"]["name"]) for each in OBJECTS]
+        for policy, right in {
+            "carico-scheduler-lock": ("ClusterRoleBinding", "carico-scheduler"),
+            "carico-node-annotations": ("ClusterRoleBinding", "carico-extender-nodes"),
+            "carico-signing-requests": ("ClusterRoleBinding", "carico-agent"),
+        }.items():
+            assert order.index(("ValidatingAdmissionPolicyBinding", policy)) < order.index(right)
 
     def test_images(self):
         moved = manifests(
