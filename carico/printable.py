@@ -22,6 +22,29 @@ def printable(text: object, *, lines: bool = False) -> str:
     return "".join(c if c.isprintable() or (lines and c == "\n") else "?" for c in str(text))
 
 
+def shortened(text: object, width: int) -> str:
+    """Return the text of an object as `printable` does, cut in the middle if it is wider than that.
+
+    Names differ at their ends: in a namespace or a region, and in a number or a hash.
+
+    Parameters
+    ----------
+    text : object
+    width : int
+        At least 1.
+
+    Examples
+    --------
+    >>> shortened("jobs/a-very-long-name-90a1b2c3", 20), shortened("jobs/pi", 20)
+    ('jobs/a-ver…-90a1b2c3', 'jobs/pi')
+    """
+    whole = printable(text)
+    if len(whole) <= width:
+        return whole
+    end = (width - 1) // 2
+    return f"{whole[: width - 1 - end]}…{whole[len(whole) - end :]}"
+
+
 class PrintableStream:
     r"""A text stream that writes what is not printable as a question mark; line breaks and tabs stay.
 

@@ -14,7 +14,7 @@ from carico.clock import SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import whole_number
 from carico.commands.cluster import connected, of_cluster
-from carico.commands.output import of_output, wants_json
+from carico.commands.output import of_output, table_width, wants_json
 from carico.demand.settings import DEMAND
 from carico.errors import RegistryError
 from carico.printable import printable
@@ -311,15 +311,16 @@ def _status(options: argparse.Namespace) -> None:
 
 
 def _costs(options: argparse.Namespace) -> None:
-    from carico.deployment.costs import as_json, read_costs, read_node_costs, show, show_by_node
+    from carico.deployment.costs import as_json, read_costs, read_node_costs
+    from carico.deployment.costs_table import show, show_by_node
 
     with connected(options) as kube:
         if options.by_node:
             at_nodes = read_node_costs(kube, options.namespace, datetime.now(UTC))
-            print(as_json(at_nodes) if wants_json(options) else show_by_node(at_nodes))
+            print(as_json(at_nodes) if wants_json(options) else show_by_node(at_nodes, table_width()))
         else:
             costs = read_costs(kube, options.namespace, datetime.now(UTC))
-            print(as_json(costs) if wants_json(options) else show(costs))
+            print(as_json(costs) if wants_json(options) else show(costs, table_width()))
 
 
 def _tell(line: str) -> None:

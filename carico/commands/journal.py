@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from carico.commands import Commands
 from carico.commands.cluster import connected, of_cluster
-from carico.commands.output import of_output, print_json, wants_json
+from carico.commands.output import of_output, print_json, table_width, wants_json
 from carico.errors import InvalidJournal, NotReady
 from carico.printable import printable
 
@@ -71,7 +71,8 @@ def _explain(options: argparse.Namespace) -> None:
     if wants_json(options):
         print_json({"decisions": [_decision(entry, by=pod) for pod, entry in found]})
         return
-    print("\n\n".join(f"{reader.explain(entry, options.all)}\n  by {printable(pod)}" for pod, entry in found))
+    width = table_width()
+    print("\n\n".join(f"{reader.explain(entry, width, options.all)}\n  by {printable(pod)}" for pod, entry in found))
 
 
 def _explain_from(journal: Path, options: argparse.Namespace) -> None:
@@ -84,7 +85,7 @@ def _explain_from(journal: Path, options: argparse.Namespace) -> None:
             if wants_json(options):
                 decisions.append(_decision(entry, by=None))
             else:
-                print(("\n" if found else "") + reader.explain(entry, options.all))
+                print(("\n" if found else "") + reader.explain(entry, table_width(), options.all))
             found += 1
     if decisions:
         print_json({"decisions": decisions})

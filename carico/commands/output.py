@@ -1,4 +1,4 @@
-"""The option ``-o``, with which a command that prints a table prints JSON instead; `carico-testbed` has it, too.
+"""What commands print: tables as wide as the terminal, and with the option ``-o`` JSON instead, also `carico-testbed`.
 
 One JSON document is printed, and nothing else, on standard output. What is unknown is null; names of fields are stable
 (docs/reference/json.md).
@@ -9,8 +9,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 from typing import Any
 
+NARROWEST = 80
 SAME = "the same, with null for what is unknown"
 
 
@@ -39,6 +41,11 @@ def of_output(parser: argparse.ArgumentParser, about: str = SAME, *, flag: bool 
 def wants_json(options: argparse.Namespace) -> bool:
     """Return whether JSON is wanted."""
     return bool(options.output == "json")
+
+
+def table_width() -> int:
+    """Return how many columns tables may have: those of the terminal, or 80 if it has fewer, or there is none."""
+    return max(NARROWEST, shutil.get_terminal_size().columns)
 
 
 def print_json(value: Any) -> None:

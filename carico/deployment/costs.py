@@ -15,15 +15,13 @@ import msgspec
 from msgspec import Meta
 
 from carico.demand.workload import workload_of
-from carico.deployment.status import answering_extender, ask_status, table
+from carico.deployment.status import answering_extender, ask_status
 from carico.errors import KubeUnreachable
 from carico.extender.requests import Requests, requests_of
 from carico.kube.objects import KubeObjects
 from carico.kube.reflector import ENDED
 
 Amount = Annotated[float, Meta(ge=0, le=1e9)]
-_UNITS = (86400, "d"), (3600, "h"), (60, "m")
-_NOTHING = "no workload is known yet: agents learn what workloads cost from running pods"
 
 
 class Known(msgspec.Struct, frozen=True):
@@ -146,92 +144,6 @@ def as_json(costs: Sequence[Cost] | Sequence[KnownAtNode]) -> str:
     return msgspec.json.encode({"workloads": costs}).decode()
 
 
-def show_by_node(costs: Sequence[KnownAtNode]) -> str:
-    """Return the costs as each node knows them as a table in kubectl's style."""
-    if not costs:
-        return _NOTHING
-    rows = [
-        [
-            cost.workload,
-            cost.node,
-            cost.pods,
-            _amount(cost.cores, cost.cores_doubt),
-            _amount(cost.gib, cost.gib_doubt),
-            _reads(cost),
-        ]
-        for cost in costs
-    ]
-    return _table([["WORKLOAD", "NODE", "PODS", "CORES", "GIB", "READS"], *rows], costs)
-
-
-def show(costs: Sequence[Cost]) -> str:
-    """Return the costs as a table in kubectl's style."""
-    if not costs:
-        return _NOTHING
-    header = ["WORKLOAD", "OF", "PODS", "NODES", "CORES", "REQUESTED", "GIB", "REQUESTED", "READS", "RAN", "ALL PODS"]
-    rows = [
-        [
-            cost.workload,
-            _of(cost.owners),
-            cost.pods,
-            cost.nodes,
-            _amount(cost.cores, cost.cores_doubt),
-            _shown(cost.requested_cores),
-            _amount(cost.gib, cost.gib_doubt),
-            _shown(cost.requested_gib),
-            _reads(cost),
-            _ran(cost),
-            _verdict(cost),
-        ]
-        for cost in costs
-    ]
-    return _table([header, *rows], costs)
-
-
-def _table(rows: Sequence[Sequence[object]], costs: Sequence[Known] | Sequence[KnownAtNode]) -> str:
-    """Return a table, without what pods read if none is known to read."""
-    without = -1 if any(cost.reads for cost in costs) else rows[0].index("READS")
-    return table([[cell for number, cell in enumerate(row) if number != without] for row in rows])
-
-
-def _amount(mean: float, doubt: float) -> str:
-    return f"{mean:.2f} ± {doubt:.2f}"
-
-
-def _reads(cost: Known | KnownAtNode) -> str:
-    return _amount(cost.reads, cost.reads_doubt) if cost.reads else "-"
-
-
-def _verdict(cost: Cost) -> str:
-    """Say by how much the requests of all pods together are too high or too low, where that is beyond doubt."""
-    found = []
-    for unit, demanded, doubt, requested in (
-        ("cores", cost.cores, cost.cores_doubt, cost.requested_cores),
-        ("GiB", cost.gib, cost.gib_doubt, cost.requested_gib),
-    ):
-        if requested is None:
-            continue
-        amount = cost.pods * abs(requested - demanded)
-        if abs(requested - demanded) > 2 * doubt and amount >= 0.1:
-            found.append(f"{amount:.1f} {unit} {'wasted' if requested > demanded else 'at risk'}")
-    return ", ".join(found)
-
-
-def _of(owners: Sequence[str]) -> str:
-    if not owners:
-        return "-"
-    return owners[0] + (f" and {len(owners) - 1} more" if len(owners) > 1 else "")
-
-
-def _ran(cost: Known) -> str:
-    if cost.pods:
-        return "now"
-    if cost.idle_s is None:
-        return "-"
-    size, unit = next((each for each in _UNITS if cost.idle_s >= each[0]), (1, "s"))
-    return f"{int(cost.idle_s // size)}{unit} ago"
-
-
 def _owner(pod: Mapping[str, Any]) -> str:
     owners = [each for each in pod["metadata"].get("ownerReferences") or () if each.get("controller")]
     return f"{owners[0].get('kind')}/{owners[0].get('name')}" if owners else f"Pod/{pod['metadata'].get('name')}"
@@ -241,7 +153,3 @@ def _mean(values: Sequence[float | None]) -> float | None:
     """The mean of the known values; None if no value is known."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
-
-
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"

@@ -312,12 +312,12 @@ def _shown(value: float | None, digits: int, unit: str = "") -> str:
     return "-" if value is None else f"{value:.{digits}f}{unit}"
 
 
-def table(rows: Sequence[Sequence[Any]]) -> str:
-    """Return rows as a table in kubectl's style; the first one is the header."""
+def table(rows: Sequence[Sequence[Any]], gap: int = 3) -> str:
+    """Return rows as a table in kubectl's style, with `gap` spaces between columns; the first one is the header."""
     texts = [[printable(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return "\n".join(
-        "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
+        (gap * " ").join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in texts
     )
 
 

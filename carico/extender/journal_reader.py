@@ -20,7 +20,7 @@ import msgspec
 from carico.demand.decision import TOO_OLD
 from carico.errors import InvalidInput, InvalidJournal
 from carico.extender.journal import Candidate, Cost, Entry, demand_kind_of, kind_of
-from carico.printable import printable
+from carico.printable import printable, shortened
 from carico.scheduling.plugin import CaricoPlugin
 
 _BAD_SHOWN = 3
@@ -31,7 +31,8 @@ LATEST = 20
 _SEARCHED = 64 << 20
 _BLOCK = 1 << 18
 _POD = re.compile(r"([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/)?[A-Za-z0-9]([-.A-Za-z0-9]{0,251}[A-Za-z0-9])?")
-_WIDTH = 80
+_NODE = 31
+"""The width of the column of nodes if their names are short and the terminal is not."""
 
 
 @dataclass(frozen=True)
@@ -169,18 +170,37 @@ def concerns(entry: Entry, pod: str) -> bool:
     return pod in (entry.pod.name, f"{entry.pod.namespace}/{entry.pod.name}", entry.pod.uid)
 
 
-def explain(entry: Entry, show_all: bool = False) -> str:
-    """Return a decision as a table that is 80 columns wide."""
+def explain(entry: Entry, width: int, show_all: bool = False) -> str:
+    """Return a decision as a table.
+
+    Parameters
+    ----------
+    entry : Entry
+    width : int
+        How many columns there are: sentences are wrapped, and names of nodes cut in the middle.
+    show_all : bool, optional
+        Whether all nodes of the journal are shown, and not only the best `SHOWN`.
+    """
     at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(entry.at)) + f".{int(entry.at % 1 * 1000):03d}Z"
     chosen = f"→ {printable(entry.choice)}" if entry.choice else "→ no node"
-    lines = [f"{at}  {entry.pod.namespace}/{entry.pod.name}  {chosen}", f"  uid {entry.pod.uid}"]
+    lines = [*_wrapped(f"{at}  {entry.pod.namespace}/{entry.pod.name}  {chosen}", width), f"  uid {entry.pod.uid}"]
     if entry.cost is not None:
-        return "\n".join([*lines, *_explain_demand(entry, entry.cost, show_all)])
+        return "\n".join([*lines, *_explain_demand(entry, entry.cost, width, show_all)])
     ranked = sorted(entry.candidates, key=lambda c: (c.node != entry.choice, -_score(c)))
     shown = ranked if show_all else ranked[:SHOWN]
+    rows = [
+        [
+            candidate.node,
+            _number(candidate.pod_capacity, 2),
+            str(candidate.reserved),
+            _number(candidate.score, 2),
+            _number(candidate.age_s, 1),
+            _word(candidate, entry),
+        ]
+        for candidate in shown
+    ]
     if shown:
-        lines.append(f"  {'node':<32}{'capacity':>9}{'reserved':>9}{'free':>8}{'age s':>7}  verdict")
-    lines += [_row(candidate, entry) for candidate in shown]
+        lines += _table(["node", " capacity", " reserved", "    free", "  age s", "verdict"], rows, width)
     others = Counter(entry.omitted)
     others.update(map(kind_of, ranked[len(shown) :]))
     lines += [f"  {count:>6} more: {printable(kind)}" for kind, count in sorted(others.items())]
@@ -212,7 +232,7 @@ def decide_again(entry: Entry) -> str:
     return ""
 
 
-def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
+def _explain_demand(entry: Entry, cost: Cost, width: int, show_all: bool) -> list[str]:
     """Return the lines of a decision of the variant `demand`."""
     stale_after_s = _stale_after_s(entry)
     kinds = {candidate.node: demand_kind_of(candidate, stale_after_s) for candidate in entry.candidates}
@@ -222,34 +242,60 @@ def _explain_demand(entry: Entry, cost: Cost, show_all: bool) -> list[str]:
         key=lambda c: (c.node != entry.choice, bool(c.refused), kinds[c.node] == TOO_OLD, -_cores_left(c)),
     )
     shown = ranked if show_all else ranked[:SHOWN]
-    lines = [
+    demanded = (
         f"  {printable(cost.workload)}: a pod demands {cost.cores.mean:.2f} ± {cost.cores.doubt:.2f} cores, "
         f"{cost.gib.mean:.2f} ± {cost.gib.doubt:.2f} GiB"
-        + (f", {cost.reads.mean:.2f} ± {cost.reads.doubt:.2f} reads at a time" if cost.reads else ""),
-        *_waits(entry, ranked),
-        f"  {'node':<32}{'cores left':>11}{'GiB left':>10}{'needed':>8}{'age s':>7}  verdict",
-    ]
+    )
+    if cost.reads:
+        demanded += f", {cost.reads.mean:.2f} ± {cost.reads.doubt:.2f} reads at a time"
+    rows = []
     for candidate in shown:
         room = candidate.room
         numbers = (None,) * 3 if room is None else (room.cores, room.gib, room.needs_gib)
-        left, gib, needed = (_number(value, 2) for value in numbers)
         verdict = "chosen" if candidate.node == entry.choice else kinds[candidate.node]
-        lines.append(
-            f"  {_cut(printable(candidate.node), 31):<32}{left:>11}{gib:>10}{needed:>8}"
-            f"{_number(candidate.age_s, 1):>7}  {printable(verdict)}"
+        rows.append(
+            [candidate.node, *(_number(value, 2) for value in numbers), _number(candidate.age_s, 1), printable(verdict)]
         )
     others = Counter(entry.omitted)
     others.update(kinds[candidate.node] for candidate in ranked[len(shown) :])
-    return [*lines, *(f"  {count:>6} more: {printable(kind)}" for kind, count in sorted(others.items()))]
+    return [
+        *_wrapped(demanded, width),
+        *_waits(entry, ranked, width),
+        *_table(["node", " cores left", "  GiB left", "  needed", "  age s", "verdict"], rows, width),
+        *(f"  {count:>6} more: {printable(kind)}" for kind, count in sorted(others.items())),
+    ]
 
 
-def _waits(entry: Entry, ranked: Sequence[Candidate]) -> list[str]:
+def _waits(entry: Entry, ranked: Sequence[Candidate], width: int) -> list[str]:
     """Return why a pod waits, by the node that comes closest to having room."""
     if entry.choice is not None or not ranked:
         return []
     closest = ranked[0]
-    reason = f"waits: {printable(closest.node)} comes closest: {printable(closest.refused)}"
-    return textwrap.wrap(reason, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+    return _wrapped(f"  waits: {printable(closest.node)} comes closest: {printable(closest.refused)}", width)
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> list[str]:
+    """Return rows as lines: a node, numbers right below the words of the header, and a verdict.
+
+    Verdicts are on lines of their own where names of nodes would have to be cut for them.
+    """
+    numbers = header[1:-1]
+    of_numbers = sum(map(len, numbers))
+    longest = max(len(row[0]) for row in [header, *rows])
+    of_verdicts = max(len(row[-1]) for row in [header, *rows])
+    room = width - of_numbers - len("  " + " ")
+    beside = room - len("  ") - of_verdicts
+    of_nodes = min(max(longest, _NODE), beside) if longest <= beside else min(longest, room)
+    lines = []
+    for node, *cells, verdict in [header, *rows]:
+        line = f"  {shortened(node, of_nodes):<{of_nodes + 1}}"
+        line += "".join(f"{cell:>{len(word)}}" for cell, word in zip(cells, numbers, strict=True))
+        lines += [f"{line}  {verdict}".rstrip()] if longest <= beside else [line, f"    {verdict}"]
+    return lines
 
 
 def _stale_after_s(entry: Entry) -> float:
@@ -283,13 +329,6 @@ def _has_room(candidate: Candidate) -> bool:
     return room.idle or (room.cores > 0 and room.gib >= room.needs_gib and (room.reads is None or room.reads >= 0))
 
 
-def _row(candidate: Candidate, entry: Entry) -> str:
-    return (
-        f"  {_cut(printable(candidate.node), 31):<32}{_number(candidate.pod_capacity, 2):>9}{candidate.reserved:>9}"
-        f"{_number(candidate.score, 2):>8}{_number(candidate.age_s, 1):>7}  {_word(candidate, entry)}"
-    )
-
-
 def _number(value: float | None, digits: int) -> str:
     return "-" if value is None else f"{value:.{digits}f}"
 
@@ -311,7 +350,3 @@ def _verdict(reason: str) -> str:
 
 def _node(name: str | None) -> str:
     return "no node" if name is None else printable(name)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else f"{text[: width - 1]}…"

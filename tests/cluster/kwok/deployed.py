@@ -39,6 +39,7 @@ class Cluster:
         out = io.StringIO()
         with redirect_stdout(out), pytest.MonkeyPatch.context() as patched:
             patched.setenv("XDG_CONFIG_HOME", str(self.config))
+            patched.setenv("COLUMNS", "200")
             try:
                 code = main([*arguments, *by_tag, "--kubeconfig", str(self.kubeconfig)])
             except SystemExit as exited:

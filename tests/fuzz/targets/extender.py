@@ -162,7 +162,7 @@ def entries_are_shown(entries):
     for entry in entries:
         assert msgspec.json.decode(msgspec.json.encode(entry), type=Entry) == entry
         for show_all in (False, True):
-            assert explain(entry, show_all)
+            assert explain(entry, 80, show_all)
         assert isinstance(decide_again(entry), str)
         assert concerns(entry, entry.pod.uid)
 

@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 
 from carico.deployment.authority import NODES_CA_NAME, Authority
 from carico.deployment.costs import _Answer as KnownWorkloads
-from carico.deployment.costs import join, show, show_by_node
+from carico.deployment.costs import join
+from carico.deployment.costs_table import show, show_by_node
 from carico.enrolment.metrics import SignerMetrics
 from carico.enrolment.rules import granted
 from carico.enrolment.signer import Signer
@@ -241,8 +242,8 @@ def read_costs(data):
 
 def costs_are_shown(read):
     known, _ = read
-    assert show(join(known, [SHOWN]))
-    assert show_by_node([])
+    assert show(join(known, [SHOWN]), 80)
+    assert show_by_node([], 80)
 
 
 COSTS = {

@@ -3,6 +3,7 @@
 import json
 import logging
 import math
+import re
 import threading
 from pathlib import Path
 
@@ -269,7 +270,8 @@ class TestDecidingAgain:
 
 
 class TestCommands:
-    def test_explain_shows_a_table_of_80_columns(self, file, capsys):
+    def test_explain_shows_a_table_of_80_columns(self, file, capsys, monkeypatch):
+        monkeypatch.setenv("COLUMNS", "80")
         write(file, decision_on(30))
         assert main(["explain", "jobs/pod-1", "--journal", str(file)]) == 0
         out = capsys.readouterr().out
@@ -299,7 +301,7 @@ class TestCommands:
 
     def test_a_journal_cannot_move_the_cursor(self, file):
         made = entry(POD, CaricoPlugin().filter(["a\x1b[2Jb"]), NOW, 10)
-        assert "\x1b" not in explain(made)
+        assert "\x1b" not in explain(made, 80)
 
     @pytest.mark.parametrize("at", ["1e300", "-1", "-1e300"])
     def test_explain_skips_a_decision_of_no_time(self, file, capsys, at):
@@ -434,16 +436,48 @@ class TestDemand:
     def test_it_is_explained_in_a_table(self, file, decisions):
         write(file, *decisions)
         (_, placed), (_, refused) = read_entries(file)
-        assert explain(placed).splitlines()[2:5] == [
+        assert explain(placed, 100).splitlines()[2:5] == [
             "  jobs/pi: a pod demands 1.00 ± 0.00 cores, 0.50 ± 0.00 GiB",
             "  node                             cores left  GiB left  needed  age s  verdict",
             "  node-0                                 3.25      6.10    0.50    1.0  chosen",
         ]
-        assert "→ no node" in explain(refused)
-        assert explain(refused).splitlines()[3] == (
+        assert "→ no node" in explain(refused, 80)
+        assert explain(refused, 80).splitlines()[3] == (
             "  waits: node-2 comes closest: CPU full: its load is 1.75 cores above its level"
         )
-        assert explain(refused).splitlines()[-1].endswith("no report yet")
+        assert explain(refused, 80).splitlines()[-1].endswith("no report yet")
+
+    @pytest.mark.parametrize("width", [80, 100, 400])
+    def test_it_fits_the_terminal_with_whole_names_of_nodes(self, file, decisions, width):
+        region = ".a-region.compute.internal"
+        write(file, *decisions, decision_on(9))
+        for _, line in read_entries(file):
+            longer = [msgspec.structs.replace(one, node=f"{one.node}{region}") for one in line.candidates]
+            choice = line.choice and f"{line.choice}{region}"
+            workload = f"a-namespace/{'a-long-name-of-' * 3}somebody-90a1b2c3"
+            cost = line.cost and msgspec.structs.replace(line.cost, workload=workload)
+            text = explain(msgspec.structs.replace(line, candidates=longer, choice=choice, cost=cost), width)
+            assert max(map(len, text.splitlines())) <= width
+            assert "…" not in text
+            for candidate in longer:
+                assert f"\n  {candidate.node} " in text
+            if cost is not None:
+                told = " ".join(text.split())
+                assert f" {workload}: a pod demands 1.00 ± 0.00 cores, 0.50 ± 0.00 GiB " in told
+                assert f"\n  older{region}" in text
+                assert ("\n    reports no demand\n" in text) == (width == 80), "on a line of its own where it must be"
+                assert "  reports no demand\n" in text
+
+    def test_names_that_are_too_long_are_cut_in_the_middle(self, file, decisions):
+        write(file, decisions[0])
+        ((_, line),) = read_entries(file)
+        name = f"node-0-{'of-somebody-' * 5}b1"
+        (first, *others) = line.candidates
+        longer = [msgspec.structs.replace(first, node=name), *others]
+        text = explain(msgspec.structs.replace(line, candidates=longer, choice=name), 80)
+        assert max(map(len, text.splitlines())) <= 80
+        assert f"→ {name}" in " ".join(text.split()), "nothing else names it in full"
+        assert re.search(r"\n  node-0-of-\S+…\S+-b1 +3.25 ", text)
 
     def test_a_node_that_is_silent_comes_closest_only_if_all_are(self, file):
         scheduler = DemandScheduler(DEMAND)
@@ -455,7 +489,7 @@ class TestDemand:
         nodes = ["node-0", "node-1", "node-2", "stranger"]
         write(file, scheduler.decision(Kind("jobs/pi"), nodes, 60.0), max_nodes=3)
         ((_, line),) = read_entries(file)
-        shown = explain(line).splitlines()
+        shown = explain(line, 80).splitlines()
         assert shown[3] == "  waits: node-2 comes closest: CPU full: its load is 0.25 cores above its level"
         assert [(row.split()[0], row.rpartition("  ")[2]) for row in shown[5:8]] == [
             ("node-2", "CPU full"),
@@ -480,7 +514,7 @@ class TestDemand:
     def test_what_is_left_out_is_counted_with_what_is_not_shown(self, file, decisions):
         write(file, decisions[0], max_nodes=4)
         ((_, line),) = read_entries(file)
-        more = explain(msgspec.structs.replace(line, candidates=line.candidates * 5)).splitlines()
+        more = explain(msgspec.structs.replace(line, candidates=line.candidates * 5), 80).splitlines()
         assert sum("no demand" in row and "more:" in row for row in more) == 1
 
     @pytest.fixture
@@ -504,8 +538,9 @@ class TestDemand:
             pytest.approx(0.5, abs=0.01),
         )
         assert decide_again(line) == ""
-        shown = explain(line)
-        assert "a pod demands 1.00 ± 0.00 cores, 0.50 ± 0.00 GiB, 0.90 ± 0.01 reads at a time" in shown
+        shown = explain(line, 80)
+        told = " ".join(shown.split())
+        assert "a pod demands 1.00 ± 0.00 cores, 0.50 ± 0.00 GiB, 0.90 ± 0.01 reads at a time" in told
         assert [row.rpartition("  ")[2] for row in shown.splitlines()[-2:]] == ["chosen", "disk saturated"]
 
     def test_a_line_of_an_older_version_is_read(self, file, decisions):
@@ -519,4 +554,4 @@ class TestDemand:
         (_, placed), _ = read_entries(file)
         assert [candidate.node for candidate in placed.candidates] == ["node-0", "node-1"]
         assert placed.omitted == {"CPU full": 1, "reports no demand": 1, "no report yet": 1}
-        assert "1 more: CPU full" in explain(placed)
+        assert "1 more: CPU full" in explain(placed, 80)
