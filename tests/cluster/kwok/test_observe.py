@@ -148,6 +148,8 @@ def test_agents_run_alone_and_nothing_is_scheduled(deployed):
     by_component = {pod.metadata.labels["app.kubernetes.io/component"]: pod for pod in pods}
     assert sorted(by_component) == ["agent", "scheduler"]
     assert [container.name for container in by_component["scheduler"].spec.containers] == ["extender", "signer"]
+    assert not deployed.may("carico-scheduler", "create", "", "pods", subresource="binding", namespace=THEIRS)
+    assert not deployed.may("carico-extender", "patch", "", "nodes")
     _, out = deployed.carico("status")
     assert "observing: nothing is scheduled" in out
     assert "no kube-scheduler leads" not in out
