@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from testbed.errors import UsageError
-from testbed.measurement.metrics import Figure, chosen, metric_named
+from testbed.measurement.metrics import METRICS, Figure, chosen, metric_named
 
 _LIMIT = re.compile(r"([+-])(\d+(?:\.\d+)?) ?(%?)")
 
@@ -56,7 +56,11 @@ def condition(text: str) -> list[Condition]:
     sign, amount, percent = match.groups()
     metric = metric_named(what.partition(":")[0])
     if metric.less_is_better is None:
-        raise UsageError(f"{metric.name} cannot regress, because neither direction is better: {metric.meaning}")
+        judged = ", ".join(one.name for one in METRICS.values() if one.less_is_better is not None)
+        raise UsageError(
+            f"{metric.name} cannot regress, because neither direction is better ({metric.meaning}): "
+            f"'carico-testbed compare --metric {metric.name}' shows how it differs, and a gate can judge {judged}"
+        )
     worse = "+" if metric.less_is_better else "-"
     if sign != worse:
         better = "less" if metric.less_is_better else "more"

@@ -173,7 +173,7 @@ def rows_of(
     found = [each for pair in pairing.pairs for each in compared(*pair, wanted)]
     verdicts = judged(
         [each.difference for each in found],
-        less_is_better=[METRICS[each.figure.metric].less_is_better is not False for each in found],
+        less_is_better=[METRICS[each.figure.metric].less_is_better for each in found],
         margin=margin,
         level=level,
     )

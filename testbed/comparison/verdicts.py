@@ -17,7 +17,7 @@ Verdict = Literal["ok", "regressed", "improved", "inconclusive", "incomparable"]
 
 - ``ok``: whatever differs is within the margin: the whole 95 % interval is.
 - ``regressed``, ``improved``: the candidate is worse, or better, by more than chance explains.
-- ``inconclusive``: the repetitions cannot tell.
+- ``inconclusive``: the repetitions cannot tell; or neither direction of the metric is better, so that nobody can.
 - ``incomparable``: a setting that matters differs, so that a difference would say nothing.
 """
 GOOD: dict[str, bool] = {"improved": True, "regressed": False}
@@ -31,7 +31,7 @@ MARGIN = 0.02
 def judged(
     differences: Sequence[Difference],
     *,
-    less_is_better: Sequence[bool] | None = None,
+    less_is_better: Sequence[bool | None] | None = None,
     margin: float = MARGIN,
     level: float = LEVEL,
 ) -> list[Verdict]:
@@ -41,8 +41,8 @@ def judged(
     ----------
     differences : sequence of Difference
         All comparisons of the table.
-    less_is_better : sequence of bool, optional
-        For every comparison; by default less is better in all.
+    less_is_better : sequence of bool or None, optional
+        For every comparison, None where neither direction is better; by default less is better in all.
     margin : float
         The share up to which differences are ok. A difference that is no ratio is ok only if it is certainly none.
     level : float
@@ -56,8 +56,11 @@ def judged(
     ['regressed', 'ok']
     """
     less = less_is_better if less_is_better is not None else [True] * len(differences)
-    adjusted = holm([one.p_value for one in differences])
-    return [_verdict(*each, margin, level) for each in zip(differences, adjusted, less, strict=True)]
+    # Where neither direction is better there is no false alarm, and so nothing to correct for.
+    may_alarm = [one.p_value for one, direction in zip(differences, less, strict=True) if direction is not None]
+    adjusted = iter(holm(may_alarm))
+    p_values = [1.0 if direction is None else next(adjusted) for direction in less]
+    return [_verdict(*each, margin, level) for each in zip(differences, p_values, less, strict=True)]
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -75,7 +78,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _verdict(one: Difference, p_value: float, less_is_better: bool, margin: float, level: float) -> Verdict:
+def _verdict(one: Difference, p_value: float, less_is_better: bool | None, margin: float, level: float) -> Verdict:
     if not one.enough:
         return "inconclusive"
     low, high = (1.0 / (1.0 + margin), 1.0 + margin) if one.relative else (0.0, 0.0)

@@ -24,7 +24,7 @@ TOLD = 5
 
 def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
     """Return two lines for every figure, below a line for every scenario and scheduler."""
-    compared = [row for row in rows if row.compared is not None]
+    compared = [row.compared for row in rows if row.compared is not None]
     header = f"    {'reference':>12}{'candidate':>12}{'effect [interval]':>30}{'verdict':>14}"
     lines = [header] if compared else []
     for title, mine in groupby(rows, lambda row: row.title):
@@ -34,12 +34,22 @@ def comparison_table(pairing: Pairing, rows: Sequence[Row]) -> list[str]:
     for what, titles in (("reference", pairing.only_reference), ("candidate", pairing.only_candidate)):
         for title in titles:
             lines += titled(f"only in the {what}: {title}")
-    note = (
-        f"Means over the repetitions; the effect is candidate / reference, or (+, -) their difference, with its 95 % "
-        f"interval. Verdicts are corrected for {comparisons(len(compared))} of this table (Holm, 5 %); "
-        f"ok means within {100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
+    return [*lines, *textwrap.wrap(_note(compared), WIDTH)] if compared else lines
+
+
+def _note(rows: Sequence[Compared]) -> str:
+    """Say what a table's numbers and verdicts mean."""
+    undirected = [one.figure.metric for one in rows if METRICS[one.figure.metric].less_is_better is None]
+    said = (
+        "Means over the repetitions; the effect is candidate / reference, or (+, -) their difference, with its 95 % "
+        f"interval. ok means within {100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
     )
-    return [*lines, *textwrap.wrap(note, WIDTH)] if compared else lines
+    if judged := len(rows) - len(undirected):
+        said += f" Verdicts are corrected for {comparisons(judged)} of this table (Holm, 5 %)."
+    if undirected:
+        names = " and ".join(dict.fromkeys(undirected))
+        said += f" Neither direction of {names} is better, so what differs there is neither regressed nor improved."
+    return said
 
 
 def changed_schedulers(reference: Sequence[SchedulerUsed], candidate: Sequence[SchedulerUsed]) -> list[str]:

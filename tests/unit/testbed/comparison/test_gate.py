@@ -184,6 +184,10 @@ def test_equal_schedulers_seldom_fail(n):
         ("scheduling_throughput:-100%", "cannot lose 100 %, it would always pass"),
         ("pod_outcome:oom_killed:+10%", r"may be 0, so its limit is an amount such as \+10"),
         ("cpu_utilisation:mean:+10%", "cannot regress, because neither direction is better"),
+        (
+            "pod_wait_time:mean:+1",
+            "'carico-testbed compare --metric pod_wait_time' shows how it differs, and a gate can ",
+        ),
         ("pod_completion:p99:+10%", "no metric is named 'pod_completion', did you mean"),
     ],
 )

@@ -107,6 +107,20 @@ def test_groups_have_one_scenario_scheduler_and_settings():
     assert [len(one.seeds) for one in found] == [4, 4, 4]
 
 
+def test_of_what_neither_direction_is_better_the_table_shows_the_difference_alone():
+    wanted = [*chosen("pod_wait_time:mean"), *chosen("pod_completion_time:mean")]
+    found = compare(measured(), slower(measured(), 1.1), wanted)
+    assert verdicts(found) == {
+        "pod_wait_time mean (pi-2000)": "inconclusive",
+        "pod_completion_time mean (pi-2000)": "regressed",
+    }
+    note = " ".join(comparison_table(*found)).partition("Means over")[2]
+    assert "corrected for the one comparison of this table" in note
+    assert "Neither direction of pod_wait_time is better, so what differs there is neither regressed nor" in note
+    table = " ".join(comparison_table(*compare(measured(), measured(), wanted[:1])))
+    assert "corrected" not in table
+
+
 def test_the_table_fits_80_columns_and_says_what_was_left_out():
     runs = [*measured(), *measured(scheduler="kube-scheduler:cpu=200m,memory=750Mi")]
     table = comparison_table(*compare(runs, [*slower(measured(), 1.1), *measured(speed=2)]))

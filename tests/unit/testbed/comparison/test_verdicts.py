@@ -60,6 +60,16 @@ def test_more_is_better_where_the_metric_says_so():
     assert judged([slower]) == ["regressed"]
 
 
+def test_where_neither_direction_is_better_nothing_is_worse_and_nothing_corrected_for():
+    slower = in_turns([1.0, 1.1, 1.2], [2.0, 2.2, 2.5])
+    same = in_turns([1.0, 1.1, 1.2], [1.0, 1.1, 1.2])
+    assert judged([slower, same], less_is_better=[None, None]) == ["inconclusive", "ok"]
+    barely = in_turns([1.0, 1.1, 1.3], [1.15, 1.2, 1.55])
+    assert 0.025 < barely.p_value < 0.05
+    assert judged([barely, slower], less_is_better=[True, None]) == ["regressed", "inconclusive"]
+    assert judged([barely, barely]) == ["inconclusive", "inconclusive"], "here there are two chances of an alarm"
+
+
 @pytest.mark.parametrize(("factor", "verdict"), [(1.01, "ok"), (1.05, "regressed"), (0.95, "improved")])
 def test_a_certain_difference_within_the_margin_is_ok(factor, verdict):
     times = [100.0, 104.0, 97.0, 101.0]
