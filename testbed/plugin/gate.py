@@ -132,8 +132,9 @@ def tell_test_gates(state: State) -> None:
         return
     from testbed.results.gate_file import read_gate
 
-    kept = sorted(map(read_gate, state.record.folder.test_gates.glob("*.json")), key=lambda one: one.test)
-    for one in kept:
+    files = state.record.folder.test_gates.glob("*.json")
+    state.test_gates = sorted(map(read_gate, files), key=lambda one: one.test)
+    for one in state.test_gates:
         state.messages += wrapped(f"{one.test}: {one.line}", indent="")
         state.messages += [line for said in one.notes for line in wrapped(said)]
 

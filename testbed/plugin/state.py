@@ -26,6 +26,7 @@ from testbed.results.run_id import new_run_id
 if TYPE_CHECKING:
     from testbed.comparison.gate import Gate
     from testbed.experiment.provider import ClusterProvider
+    from testbed.results.gate_file import GateFile
     from testbed.results.record import RunRecord
     from testbed.results.run import RunState
     from testbed.results.schema import Results
@@ -84,6 +85,8 @@ class State:
     """An error that no test's report contains."""
     gate: Gate | None = None
     """What the session was judged by, if it was judged."""
+    test_gates: list[GateFile] = field(default_factory=list)
+    """What the gates of single tests have said, once the tests have ended."""
     saved: Path | None = None
     """The baseline, once it is saved."""
     _record: RunRecord | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from testbed.measurement.metrics import Figure
 from testbed.plugin.state import State
 from testbed.providers import SIMULATED
 from testbed.report.numbers import WIDTH, counted
@@ -51,8 +52,7 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
             reporter.write_line(state.error, red=True)
         for message in state.messages:
             reporter.write_line(message)
-        failed = any(one.verdict == "failed" for one in outcomes)
-        reporter.write_line(f"next: {_next(state, failed)}")
+        reporter.write_line(f"next: {_next(state, outcomes)}")
     if state.for_other_providers:
         count = sum(state.for_other_providers.values())
         tests = f"{counted(count, 'cluster test')} {'is' if count == 1 else 'are'}"
@@ -63,21 +63,54 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")
 
 
-def _next(state: State, failed: bool) -> str:
+def _next(state: State, outcomes: Sequence[Outcome]) -> str:
+    """Return the command that a user is most likely to want now."""
     options = state.options
-    if state.gate is not None and not state.gate.passed and state.written is not None:
-        if options.judged_by is None:
-            return f"carico-testbed report {state.run_id}"
-        regressed = dict.fromkeys(one.found.figure.name for one in state.gate.judgements if one.outcome == "regressed")
-        metrics = "".join(f" --metric {shlex.quote(name)}" for name in regressed)
-        return f"carico-testbed compare {shlex.quote(str(options.judged_by))} {state.run_id}{metrics}"
+    failed = {one.test for one in outcomes if one.verdict == "failed"}
+    by_own_gates = {one.test for one in state.test_gates if not one.passed}
+    gate_failed = (state.gate is not None and not state.gate.passed) or (bool(failed) and failed <= by_own_gates)
+    if gate_failed and state.written is not None:
+        return _comparison(state)
     if state.saved is not None:
-        by = f"--carico-repetitions={options.repetitions} --carico-baseline={shlex.quote(str(state.saved))}"
-        command = f"pytest -m cluster {by}"
+        command = f"pytest -m cluster --carico-repetitions={options.repetitions}{_gate_options(state)}"
+    elif failed:
+        command = "pytest -m cluster --lf"
     else:
-        command = "pytest -m cluster --lf" if failed else NEXT[options.preset.name]
+        command = NEXT[options.preset.name]
+        if command.startswith("pytest"):
+            command += _gate_options(state)
+        elif state.gate is not None and state.written is not None:  # no session says more
+            command = _comparison(state)
     pytest_on_another = options.provider != SIMULATED and command.startswith("pytest")
     return f"{command} --carico-provider={options.provider}" if pytest_on_another else command
+
+
+def _comparison(state: State) -> str:
+    """Return the command that shows by how much figures differ: those that a gate has found worse, if there are any."""
+    baseline = state.options.judged_by
+    if baseline is None:
+        return f"carico-testbed report {state.run_id}"
+    of_session = [] if state.gate is None else state.gate.judgements
+    regressed = [one.found.figure for one in of_session if one.outcome == "regressed"]
+    regressed += [
+        Figure(one.metric, one.statistic)
+        for gate in state.test_gates
+        for one in gate.judgements
+        if one.outcome == "regressed"
+    ]
+    metrics = "".join(f" --metric {shlex.quote(name)}" for name in dict.fromkeys(one.name for one in regressed))
+    return f"carico-testbed compare {shlex.quote(str(baseline))} {state.run_id}{metrics}"
+
+
+def _gate_options(state: State) -> str:
+    """Return the options with which another session is judged as this one is, or by the baseline that it saved."""
+    options = state.options
+    baseline = state.saved or options.judged_by
+    given = [] if baseline is None else [f"--carico-baseline={baseline}"]
+    given += [f"--carico-fail-on={text}" for text in options.fail_on]
+    if options.fail_on and baseline is None and options.reference is not None:
+        given.append(f"--carico-reference={options.reference}")
+    return "".join(f" {shlex.quote(one)}" for one in given)
 
 
 def _kept(results: Results | None) -> str:

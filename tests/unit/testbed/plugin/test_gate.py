@@ -77,7 +77,25 @@ def baseline(session, pytester, tests):
 def test_a_session_passes_beside_itself(session, baseline):
     result = session(*THREE, f"--carico-baseline={baseline}")
     assert result.ret == pytest.ExitCode.OK
-    result.stdout.fnmatch_lines(["gate: passed (6 ok)"])
+    result.stdout.fnmatch_lines(
+        ["gate: passed (6 ok)", f"next: pytest -m cluster --carico-preset=ci --carico-baseline={baseline}"]
+    )
+
+
+def test_the_command_after_a_gate_that_passed_has_its_conditions(session, baseline):
+    limits = ("--carico-fail-on=pod_completion_time:p99:+10%", "--carico-fail-on=pod_outcome:failed:+0")
+    result = session(*THREE, f"--carico-baseline={baseline}", *limits)
+    result.stdout.fnmatch_lines(
+        [f"next: pytest -m cluster --carico-preset=ci --carico-baseline={baseline} {limits[0]} {limits[1]}"]
+    )
+    result = session(*THREE, *limits, "--carico-save-baseline=again.json")
+    again = baseline.with_name("again.json")
+    result.stdout.fnmatch_lines([f"next: pytest * --carico-baseline={again} {limits[0]} {limits[1]}"])
+
+
+def test_after_a_gate_of_the_largest_preset_the_changes_are_shown(session, baseline):
+    result = session(*THREE, "--carico-preset=full", f"--carico-baseline={baseline}")
+    result.stdout.fnmatch_lines(["gate: passed (6 ok)", "next: carico-testbed compare *base.json 2*"])
 
 
 def test_a_baseline_is_small_and_says_what_made_it(baseline):
@@ -181,9 +199,19 @@ def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests):
         [
             "pi-2000 · 1000 pods · 19 nodes · carico: pod_completion_time mean (pi-2000) went",
             "  from a mean of * (+20.0 %, n = 3; allowed +10%)",
+            f"next: carico-testbed compare {baseline} 2* --metric pod_completion_time:mean",
             "FAILED test_them.py::test_pods - *",
         ]
     )
+
+
+def test_after_a_test_that_failed_by_itself_it_is_run_again(session, pytester, baseline, tests):
+    tests(marker=", fail_on='pod_completion_time:mean:+10%'")
+    pytester.makeconftest(SLOWER)
+    pytester.makepyfile(test_fails="import pytest\n\n@pytest.mark.cluster\ndef test_it(): assert False")
+    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%")
+    result.assert_outcomes(passed=1, failed=2)
+    result.stdout.fnmatch_lines(["next: pytest -m cluster --lf"])
 
 
 def test_a_baseline_serves_any_condition(session, pytester, baseline, tests):
@@ -393,7 +421,12 @@ def pytest_carico_provider(config):
     def test_equal_ones_pass(self, session):
         result = session(*THREE, self.GATE)
         assert result.ret == pytest.ExitCode.OK
-        result.stdout.fnmatch_lines(["gate: passed (1 *), judged by the reference of each table"])
+        result.stdout.fnmatch_lines(
+            [
+                "gate: passed (1 *), judged by the reference of each table",
+                f"next: pytest -m cluster --carico-preset=ci {self.GATE}",
+            ]
+        )
 
     def test_a_worse_one_is_a_failed_report_that_names_both(self, session, pytester):
         pytester.makeconftest(self.SLOW_ONE)
@@ -447,7 +480,13 @@ def pytest_carico_provider(config):
         pytester.makepyfile(test_two=self.TWO.format(marker=", fail_on='pod_completion_time:mean:+10%'"))
         assert session(*THREE).ret == pytest.ExitCode.OK
         result = session(*THREE, "--carico-reference=carico")
-        result.stdout.fnmatch_lines(["*has a mean of * s, and of * s under carico *", "FAILED test_two.py::test_both*"])
+        result.stdout.fnmatch_lines(
+            [
+                "*has a mean of * s, and of * s under carico *",
+                "next: carico-testbed report 2*",
+                "FAILED test_two.py::test_both*",
+            ]
+        )
 
     def test_one_scheduler_alone_has_nothing_to_be_judged_by(self, session, pytester, tests):
         result = session(*THREE, "-k", "more", self.GATE)
