@@ -74,15 +74,10 @@ class Candidates:
             del self._marks[oldest]
             self._count(self._left(self._of.pop(oldest)), frozenset())
 
-    def of(self, placement: str) -> Sequence[str] | None:
+    def of(self, placement: str) -> frozenset[str] | None:
         """Return the latest candidates of a placement; None if none are known."""
         known = self._of.get(placement)
-        return None if known is None else known.listed
-
-    def set_of(self, placement: str) -> frozenset[str]:
-        """Return the latest candidates of a placement as a set; `usable` if none are known."""
-        known = self._of.get(placement)
-        return self.usable if known is None else known.names
+        return None if known is None else known.names
 
     def allowed(self, placement: str, node: str) -> bool:
         """Return whether pods of a placement may go to a node, as far as is known."""
@@ -90,9 +85,9 @@ class Candidates:
         return known is None or node in known.names
 
     @property
-    def usable(self) -> frozenset[str]:
-        """The nodes that pods of any placement may go to; empty if none are known."""
-        if self._usable is None:
+    def usable(self) -> frozenset[str] | None:
+        """The nodes that pods of any placement may go to; None if none are known."""
+        if self._usable is None and self._in:
             # A set that has all nodes is taken as it is: equal sets that are one object are compared fastest.
             whole = (names for names in self._sets if len(names) == len(self._in))
             self._usable = next(whole, None) or frozenset(self._in)

@@ -29,6 +29,8 @@ START_UP_GAIN = 0.1
 """Weight of a new observation in a node's average start-up time."""
 MOST_START_UP_S = 5.0
 """Longer start-ups count as this long: such pods wait for an image or a volume."""
+_MOST_SETS = 100
+"""The most sets of nodes whose columns are kept at hand."""
 
 
 Workloads = Mapping[str, WorkloadReport]
@@ -86,8 +88,10 @@ class Loads:
         self._running: Counter[str] = Counter()
         """The number of running pods that nodes report, by workload."""
         self._all_rows: IntArray | None = None
-        self.generation = 0
-        """Increases whenever the set of known nodes changes, or the set of nodes that report their demand."""
+        self._generation = 0
+        """Increases whenever a node gets or loses its column."""
+        self._among: dict[frozenset[str], IntArray] = {}
+        """Cache for this generation: see `among`."""
         self._columns: FloatArray = np.full((8, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
         self._has_critical: BoolArray = np.zeros(1, np.bool_)
@@ -107,9 +111,9 @@ class Loads:
         return list(self._rows)
 
     @property
-    def demanding(self) -> list[str]:
-        """The nodes whose latest report contains their demand."""
-        return list(self._reports)
+    def _all_demanding(self) -> bool:
+        """Whether the latest reports of all nodes contain their demand."""
+        return len(self._reports) == len(self._rows)
 
     def is_demanding(self, node: str) -> bool:
         """Whether the latest report of a node contains its demand, and which pods it counts."""
@@ -138,7 +142,6 @@ class Loads:
         if node not in self._rows:
             self._add_row(node)
         before, self._reports[node] = self._reports.get(node), report
-        self.generation += before is None
         self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
         reads = {name: known.reads for name, known in report.workloads.items() if known.reads is not None}
@@ -174,13 +177,11 @@ class Loads:
         self._drop_report(node, row)
         self._columns[:, row] = np.nan
         self._free.append(row)
-        self._all_rows = None
-        self.generation += 1
+        self._note_columns()
 
     def _drop_report(self, node: str, row: int) -> None:
         before = self._reports.pop(node, None)
         if before is not None:
-            self.generation += 1
             self._note_local(row, {}, before.workloads)
             self.cpu.forget(node)
             self.memory.forget(node)
@@ -315,7 +316,7 @@ class Loads:
             return None
         among = np.zeros(self._pods.size, np.bool_)
         among[rows] = True
-        return self.generation, among.tobytes()
+        return self._generation, among.tobytes()
 
     @property
     def all_rows(self) -> IntArray:
@@ -323,6 +324,23 @@ class Loads:
         if self._all_rows is None:
             self._all_rows = np.fromiter(self._rows.values(), np.intp, len(self._rows))
         return self._all_rows
+
+    def among(self, nodes: frozenset[str] | None) -> IntArray:
+        """The columns of those of these nodes that have reported, in any order; of all nodes, if None is given."""
+        if nodes is None:
+            return self.all_rows
+        rows = self._among.get(nodes)
+        if rows is None:
+            if len(self._among) >= _MOST_SETS:
+                self._among.clear()
+            found = self.rows(list(nodes))
+            rows = self._among[nodes] = np.sort(found[found >= 0])
+        return rows
+
+    def demanding_among(self, nodes: frozenset[str] | None) -> IntArray:
+        """Like `among`, but only the nodes whose latest report contains their demand."""
+        rows = self.among(nodes)
+        return rows if self._all_demanding else rows[~np.isnan(self.cores(rows))]
 
     def cores(self, rows: Rows) -> FloatArray:
         """CPUs of nodes."""
@@ -374,7 +392,7 @@ class Loads:
 
     def capacity(self, rows: Rows) -> FloatArray:
         """How many more pods the nodes take that report only this number; NaN for the others."""
-        if len(self._reports) == len(self._rows):  # no node reports only this number
+        if self._all_demanding:
             unknown: FloatArray = _filled(rows, np.float64(np.nan))
             return unknown
         capacity = self._column(self._CAPACITY, rows)
@@ -491,8 +509,13 @@ class Loads:
         self._node_of[row] = node
         self._has_critical[row] = node in self._critical_at
         self._start_up_s[row] = FIRST_START_UP_S
+        self._note_columns()
+
+    def _note_columns(self) -> None:
+        """Note that a node has got or lost its column."""
+        self._generation += 1
         self._all_rows = None
-        self.generation += 1
+        self._among.clear()
 
 
 def _filled(rows: Rows, value: np.generic) -> Any:

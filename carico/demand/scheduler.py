@@ -380,13 +380,13 @@ class DemandScheduler:
         if loads.any_critical:
             too_large = critical & (variant.critical_share * loads.cores(rows) <= cpu.mean)
             if too_large.any():
-                among = rows if placement is None else self._rows_of(placement)
+                among = self._among(rows, placement)
                 elsewhere = ~loads.critical(among) & (loads.age_s(among, now) <= self._stale_after_s)
                 if not elsewhere.any():
                     critical = critical & ~too_large  # or the pod would wait for ever
         kept = critical if loads.any_critical else None
         load, gap = loads.cpu_load(rows), None
-        if self._waits_for_gap(cpu.mean, rows if placement is None else self._rows_of(placement)):
+        if self._waits_for_gap(cpu.mean, rows, placement):
             gap = cpu.mean > least_wide(variant, loads.cores(rows))
             # Nobody can say of one or two pods whether they are about to stop.
             load = np.where(gap, load + loads.credit(rows), load)
@@ -405,14 +405,15 @@ class DemandScheduler:
             reads_left(variant, loads.reads_room(rows), loads.reads.cost(workload)),
         )
 
-    def _waits_for_gap(self, cores: float, among: Rows) -> bool:
-        """Whether a pod that demands these cores waits for a gap on those of these nodes where it is wide.
+    def _waits_for_gap(self, cores: float, rows: Rows, placement: str | None) -> bool:
+        """Whether a pod that demands these cores waits for a gap on those of its nodes where it is wide.
 
         It does not if a narrower pod waits, which would take every gap, nor if hardly any pod of these nodes stops.
         """
         variant, loads, kinds = self._variant, self.loads, self.waiting.kinds
         if cores <= PARALLEL_CORES or len(kinds) > MOST_SUMMED:
             return False
+        among = self._among(rows, placement)
         least = float(np.nanmin(least_wide(variant, loads.cores(among)), initial=np.inf))
         if any(loads.cpu.cost(kind.workload).mean <= least for kind in kinds):
             return False
@@ -437,9 +438,12 @@ class DemandScheduler:
             for placement, workload in islice(tried, _MOST_TRIED)
         )
 
+    def _among(self, rows: Rows, placement: str | None) -> Rows:
+        """All nodes that a pod may go to: these, unless a placement tells."""
+        return rows if placement is None else self._rows_of(placement)
+
     def _rows_of(self, placement: str) -> IntArray:
-        nodes = self._candidates.of(placement)
-        return self.loads.all_rows if nodes is None else self.loads.rows(nodes)
+        return self.loads.among(self._candidates.of(placement))
 
     def _takes_any(self, node: str, now: float) -> bool:
         """Whether a node has room for a pod of one of the kinds that wait, as far as they are tried."""

@@ -41,9 +41,6 @@ class Sharing:
         self._variant = variant
         self._waiting = waiting
         self._candidates = candidates
-        self._generation = -1
-        self._demanding: dict[frozenset[str], IntArray] = {}
-        """Cache for this generation of loads: see `_demanding_among`."""
 
     def applies(self, loads: Loads) -> bool:
         """Return whether all waiting pods fit below the higher level, and would otherwise wait for long."""
@@ -57,13 +54,16 @@ class Sharing:
             cores = loads.cpu.cost(kind.workload)
             wanted[kind.placement] += number * (cores.mean + variant.caution * cores.variance)
             widest[kind.placement] = max(widest[kind.placement], cores.mean)
-        everywhere = self._demanding_among(self._candidates.usable, loads)
+        usable = self._candidates.usable
+        everywhere = loads.demanding_among(usable)
         in_all, soon = sum(wanted.values()), variant.patience_s * float(loads.freed(everywhere).sum())
         if soon >= in_all or not self._take(everywhere, in_all, max(widest.values(), default=0.0), loads):
             return False
         for placement, cores_wanted in wanted.items():
-            rows = self._demanding_among(self._candidates.set_of(placement), loads)
-            if rows is not everywhere and not self._take(rows, cores_wanted, widest[placement], loads):
+            nodes = self._candidates.of(placement)
+            if not nodes or nodes == usable:
+                continue
+            if not self._take(loads.demanding_among(nodes), cores_wanted, widest[placement], loads):
                 return False
         return True
 
@@ -77,17 +77,6 @@ class Sharing:
             return False
         room = variant.threads_per_core * size - loads.cpu_load(rows)
         return cores <= float(np.maximum(room, 0.0).sum())
-
-    def _demanding_among(self, nodes: frozenset[str], loads: Loads) -> IntArray:
-        """The rows of those of these nodes that report their demand; of all such nodes if none are given."""
-        if self._generation != loads.generation or len(self._demanding) > MOST_SUMMED:
-            self._generation = loads.generation
-            self._demanding.clear()
-        rows = self._demanding.get(nodes)
-        if rows is None:
-            found = [node for node in loads.demanding if node in nodes] if nodes else loads.demanding
-            rows = self._demanding[nodes] = loads.rows(found)
-        return rows
 
 
 def _believed(cores: FloatArray) -> FloatArray:

@@ -10,10 +10,9 @@ from carico.demand.candidates import Candidates
 def test_nodes_of_an_equal_mark_are_not_counted_again_in_another_order():
     candidates = Candidates()
     candidates.note("", ["a", "b"], mark=1)
-    before = candidates.set_of("")
+    before = candidates.of("")
     candidates.note("", ["b", "a"], mark=1)
-    assert candidates.set_of("") is before
-    assert candidates.of("") == ["b", "a"]
+    assert candidates.of("") is before == {"a", "b"}
 
 
 def test_nodes_without_a_mark_replace_those_of_the_request_before():
@@ -29,7 +28,7 @@ def test_placements_with_the_same_nodes_take_the_memory_of_one():
     candidates = Candidates()
     for number in range(100):
         candidates.note(f"claim-{number}", [f"node-{index}" for index in range(5)])
-    assert len({id(candidates.set_of(f"claim-{number}")) for number in range(100)}) == 1
+    assert len({id(candidates.of(f"claim-{number}")) for number in range(100)}) == 1
     assert len({id(candidates.of(f"claim-{number}")) for number in range(100)}) == 1
 
 
@@ -42,7 +41,7 @@ def test_the_sizes_of_all_sets_together_are_bounded(monkeypatch):
     assert known == list(range(20, 30)), "those that were noted last"
     assert len(candidates.usable) == 1000
     candidates.note("everywhere", [f"node-{index}" for index in range(5000)])
-    assert len(candidates.set_of("everywhere")) == 5000, "the latest is always known"
+    assert len(candidates.of("everywhere")) == 5000, "the latest is always known"
 
 
 @given(
@@ -56,6 +55,6 @@ def test_the_latest_candidates_of_each_placement_count(notes):
     for placement, nodes, marked in notes:
         candidates.note(placement, nodes, mark=tuple(sorted(nodes)) if marked else None)
         latest[placement] = frozenset(nodes)
-        assert {each: candidates.set_of(each) for each in latest} == latest
+        assert {each: candidates.of(each) for each in latest} == latest
         assert {each: frozenset(candidates.of(each)) for each in latest} == latest
         assert candidates.usable == frozenset().union(*latest.values())
