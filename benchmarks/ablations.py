@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
-from carico.arrays import FloatArray
+from carico.arrays import FloatArray, IntArray
 from carico.demand.decision import Rooms
 from carico.demand.loads import Loads, Rows
 from carico.demand.pool import Pool
@@ -151,15 +151,15 @@ class SchedulerAlone(DemandScheduler):
         super().__init__(variant, **options)
         self.loads = LoadsAlone(variant)
 
-    def _rooms(self, workload: str, rows: Rows, now: float, *, share: bool, placement: str | None = None) -> Rooms:
+    def _rooms(self, workload: str, rows: Rows, among: Callable[[], IntArray], now: float, *, share: bool) -> Rooms:
         names = dict(zip(self.loads.rows(self.loads.nodes).tolist(), self.loads.nodes, strict=True))
         found = []
-        for row in np.atleast_1d(rows).tolist():
+        for row in np.atleast_1d(np.arange(self.loads.width)[rows]).tolist():
             with self.loads.asked_by(names.get(row)):
                 one = np.array([row], np.intp)
-                found.append(super()._rooms(workload, one, now, share=share, placement=placement))
+                found.append(super()._rooms(workload, one, among, now, share=share))
         if not found:
-            return super()._rooms(workload, rows, now, share=share)
+            return super()._rooms(workload, rows, among, now, share=share)
         return Rooms(*map(np.concatenate, zip(*found, strict=True)))
 
     def _share(self) -> bool:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from carico.arrays import BoolArray, FloatArray
+from carico.arrays import BoolArray, FloatArray, IntArray
 from carico.demand.regression import Estimate
 
 NO_READS = Estimate(0.0, 0.0)
@@ -45,6 +45,10 @@ class Rooms(NamedTuple):
         fits = (self.room > 0) & (self.room_gib >= self.needs_gib) & (self.reads >= 0) | self.idle | (self.pods >= 1)
         answer: BoolArray = fits & (self.age_s <= stale_after_s)
         return answer
+
+    def of(self, rows: IntArray) -> Rooms:
+        """Return the rooms of some of the nodes."""
+        return Rooms._make(column[rows] for column in self)
 
 
 class NodeRoom(NamedTuple):
@@ -114,17 +118,25 @@ class DemandDecision:
     """A filter's outcome, for n candidates in the order of the request."""
 
     nodes: Sequence[str]
+    rows: IntArray
+    """Where `offers` has the candidates, (n,)."""
     workload: str
     cores: Estimate
     """CPU that the pod demands."""
     gib: Estimate
     """Memory that the pod holds at its peak."""
-    rooms: Rooms
+    offers: Rooms
+    """The rooms of all nodes, candidates or not."""
     stale_after_s: float
     hold_s: float = 0.0
     """If no node has room: decide again when anything has changed, or after this time; 0 refuses the pod now."""
     reads: Estimate = NO_READS
     """Reads from disks that the pod has under way."""
+
+    @cached_property
+    def rooms(self) -> Rooms:
+        """The rooms of the candidates."""
+        return self.offers.of(self.rows)
 
     @cached_property
     def fits(self) -> BoolArray:
@@ -134,12 +146,14 @@ class DemandDecision:
     @cached_property
     def best_index(self) -> int | None:
         """Index of the candidate with the most room, or of the first of several; None if no candidate has room."""
-        fits = self.fits
-        if not fits.any():
+        if not self.nodes:
             return None
-        # Nodes that report no demand come last, because their load is not known.
-        room = np.where(np.isnan(self.rooms.room), -np.finfo(np.float64).max, self.rooms.room)
-        return int(np.where(fits, room, -np.inf).argmax())
+        room = np.where(self.offers.fits(self.stale_after_s), self.offers.room, -np.inf)[self.rows]
+        index = int(room.argmax())
+        if math.isnan(room[index]):
+            # Nodes that report no demand come last, because their load is not known.
+            index = int(np.where(np.isnan(room), -np.finfo(np.float64).max, room).argmax())
+        return None if room[index] == -np.inf else index
 
     @property
     def node(self) -> str | None:
@@ -149,7 +163,8 @@ class DemandDecision:
 
     def verdict(self, index: int) -> NodeRoom:
         """Return what was known about one candidate."""
-        return NodeRoom(self.nodes[index], *(column[index].item() for column in self.rooms))
+        row = self.rows[index]
+        return NodeRoom(self.nodes[index], *(column[row].item() for column in self.offers))
 
     @property
     def verdicts(self) -> tuple[NodeRoom, ...]:
@@ -179,8 +194,7 @@ class DemandDecision:
         late = self.rooms.age_s > self.stale_after_s
         rank = np.where(self.fits, 1e9, np.where(late, -1e8, 0.0)) + np.nan_to_num(self.rooms.room, nan=-1e9)
         rows = np.sort(np.argsort(-rank, kind="stable")[:limit])
-        rooms = Rooms._make(column[rows] for column in self.rooms)
-        return replace(self, nodes=[self.nodes[row] for row in rows.tolist()], rooms=rooms)
+        return replace(self, nodes=[self.nodes[row] for row in rows.tolist()], rows=self.rows[rows])
 
     def count_verdicts(self) -> Counter[str]:
         """Count the candidates by verdict."""

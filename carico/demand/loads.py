@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,8 +36,10 @@ _MOST_SETS = 100
 Workloads = Mapping[str, WorkloadReport]
 
 
-Rows = IntArray | int
+Rows = IntArray | slice | int
 """Columns of nodes, whose values are arrays, or of one node, whose values are numbers: much faster than an array."""
+ALL = slice(None)
+"""All columns as they are, which takes no looking up; those that belong to no node are NaN, and so is the last one."""
 
 
 class InFlight(NamedTuple):
@@ -83,8 +85,8 @@ class Loads:
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
-        self._knowing: defaultdict[str, dict[int, WorkloadReport]] = defaultdict(dict)
-        """What the latest reports that contain each workload say of it, by the column of the node."""
+        self._knowing: defaultdict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
+        """What the latest reports that contain each workload say of it, by the column of the node: pods, and GiB."""
         self._running: Counter[str] = Counter()
         """The number of running pods that nodes report, by workload."""
         self._all_rows: IntArray | None = None
@@ -98,7 +100,7 @@ class Loads:
         self._start_up_s: FloatArray = np.full(1, FIRST_START_UP_S)
         """How long pods are in flight to each node, on average: a large node starts many, one after the other."""
 
-    # Rows of `_columns`; the last column belongs to no node and stays NaN.
+    # Rows of `_columns`; the last column belongs to no node and stays NaN: column -1 stands for unknown nodes.
     _CORES, _GIB, _LOAD, _MEMORY, _AT, _CREDIT, _CAPACITY, _READS = range(8)
 
     def __len__(self) -> int:
@@ -197,7 +199,7 @@ class Loads:
             self._run(name, -before[name].pods)
         for name, each in after.items():
             known = before.get(name)
-            self._knowing[name][row] = each
+            self._knowing[name][row] = each.pods, each.gib.mean
             if known is None:
                 self._run(name, each.pods)
             elif known.pods != each.pods:
@@ -300,7 +302,8 @@ class Loads:
 
     def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
         """What the nodes that know a workload have reported about it, by node."""
-        return {self._node_of[row]: known for row, known in self._knowing.get(workload, {}).items()}
+        nodes = map(self._node_of.__getitem__, self._knowing.get(workload, ()))
+        return {node: self._reports[node].workloads[workload] for node in nodes}
 
     def row(self, node: str) -> int:
         """Return the column of a node; -1 if it has not reported."""
@@ -317,6 +320,11 @@ class Loads:
         among = np.zeros(self._pods.size, np.bool_)
         among[rows] = True
         return self._generation, among.tobytes()
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return self._pods.size
 
     @property
     def all_rows(self) -> IntArray:
@@ -387,13 +395,13 @@ class Loads:
 
     def critical(self, rows: Rows) -> BoolArray:
         """Whether nodes have latency-critical pods, or such pods are on their way to them."""
-        critical: BoolArray = self._has_critical[rows] if self.any_critical else _filled(rows, np.False_)
+        critical: BoolArray = self._has_critical[rows] if self.any_critical else self._filled(rows, np.False_)
         return critical
 
     def capacity(self, rows: Rows) -> FloatArray:
         """How many more pods the nodes take that report only this number; NaN for the others."""
         if self._all_demanding:
-            unknown: FloatArray = _filled(rows, np.float64(np.nan))
+            unknown: FloatArray = self._filled(rows, np.float64(np.nan))
             return unknown
         capacity = self._column(self._CAPACITY, rows)
         coming = np.zeros(self._pods.size)
@@ -403,37 +411,37 @@ class Loads:
         left: FloatArray = capacity - coming[rows]
         return left
 
-    def local(self, workload: str, rows: Rows) -> FloatArray:
-        """A workload's number of pods on each node, and a pod's memory as that node knows it, GiB; (2, nodes)."""
+    def local(self, workload: str, rows: Rows) -> tuple[FloatArray, FloatArray]:
+        """A workload's pods on nodes or in flight to them, and a pod's memory as each node knows it, GiB."""
         known = self._knowing.get(workload, {})
+        coming: Mapping[str, int] = self._counts.get(workload, {})
         if isinstance(rows, int):
-            here = known.get(rows)
-            return np.array((0.0, 0.0) if here is None else (here.pods, here.gib.mean))
-        told = np.zeros((2, self._pods.size))
+            running, here = known.get(rows, (0, 0.0))
+            numbers: Any = running + coming.get(self._node_of.get(rows, ""), 0), here
+            return numbers[0], numbers[1]
+        pods, gib = told = np.zeros((2, self._pods.size))
         if known:
-            columns = np.fromiter(known, np.intp, len(known))
-            told[:, columns] = [each.pods for each in known.values()], [each.gib.mean for each in known.values()]
-        wanted: FloatArray = told[:, rows]
-        return wanted
+            values = np.fromiter(chain.from_iterable(known.values()), np.float64, 2 * len(known))
+            told[:, np.fromiter(known, np.intp, len(known))] = values.reshape(-1, 2).T
+        for node, number in coming.items():
+            if node in self._rows:
+                pods[self._rows[node]] += number
+        return pods[rows], gib[rows]
 
     def is_coming(self, workload: str) -> bool:
         """Whether any pod of a workload is in flight."""
         return workload in self._counts
 
-    def in_flight_counts(self, workload: str, rows: Rows) -> FloatArray:
-        """Number of pods of a workload in flight to each node."""
-        if workload not in self._counts:
-            none: FloatArray = _filled(rows, np.float64(0.0))
-            return none
-        counts = np.zeros(self._pods.size)
-        for node, number in self._counts[workload].items():
-            if node in self._rows:
-                counts[self._rows[node]] = number
-        in_flight: FloatArray = counts[rows]
-        return in_flight
+    def _filled(self, rows: Rows, value: np.generic) -> Any:
+        """Return the same value for every row, as taking these rows from a column would."""
+        if isinstance(rows, int):
+            return value
+        return np.full(self._pods.size if isinstance(rows, slice) else rows.size, value)
 
     def _column(self, what: int, rows: Rows) -> FloatArray:
-        column: FloatArray = self._columns[what, rows]
+        # The first index alone is a view: an index of both takes three times as long.
+        values: Any = self._columns.item(what, rows) if isinstance(rows, int) else self._columns[what][rows]
+        column: FloatArray = values
         return column
 
     def _remove(self, uid: str) -> InFlight:
@@ -500,11 +508,12 @@ class Loads:
     def _add_row(self, node: str) -> None:
         if not self._free:
             size = self._pods.size
-            self._columns = np.concatenate((self._columns, np.full((8, size), np.nan)), axis=1)
-            self._pods = np.concatenate((self._pods, np.zeros(size, np.int64)))
-            self._has_critical = np.concatenate((self._has_critical, np.zeros(size, np.bool_)))
-            self._start_up_s = np.concatenate((self._start_up_s, np.full(size, FIRST_START_UP_S)))
-            self._free = list(range(2 * size - 2, size - 2, -1))
+            more = max(size // 4, 8)  # decisions look at the columns that are not used, too
+            self._columns = np.concatenate((self._columns, np.full((8, more), np.nan)), axis=1)
+            self._pods = np.concatenate((self._pods, np.zeros(more, np.int64)))
+            self._has_critical = np.concatenate((self._has_critical, np.zeros(more, np.bool_)))
+            self._start_up_s = np.concatenate((self._start_up_s, np.full(more, FIRST_START_UP_S)))
+            self._free = list(range(size + more - 2, size - 2, -1))
         row = self._rows[node] = self._free.pop()
         self._node_of[row] = node
         self._has_critical[row] = node in self._critical_at
@@ -516,8 +525,3 @@ class Loads:
         self._generation += 1
         self._all_rows = None
         self._among.clear()
-
-
-def _filled(rows: Rows, value: np.generic) -> Any:
-    """Return the same value for every row, as taking these rows from a column would."""
-    return value if isinstance(rows, int) else np.full(rows.shape, value)

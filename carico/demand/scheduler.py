@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -18,7 +19,7 @@ from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision, Rooms
 from carico.demand.filling import PARALLEL_CORES, least_wide, level, needed_gib, reads_left
 from carico.demand.holding import Holding
-from carico.demand.loads import Loads, Rows
+from carico.demand.loads import ALL, Loads, Rows
 from carico.demand.overview import NodeLoad, WorkloadCost, Workloads, count_workloads, node_loads, workload_costs
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
@@ -363,30 +364,30 @@ class DemandScheduler:
 
     def _decision(self, kind: Kind, nodes: Sequence[str], rows: IntArray, now: float) -> DemandDecision:
         cores, gib = self.cost(kind.workload)
-        rooms = self._rooms(kind.workload, rows, now, share=self._share())
+        # To compute what all nodes offer takes less than to pick the candidates out of every column.
+        offers = self._rooms(kind.workload, ALL, lambda: rows, now, share=self._share())
         reads = self.loads.reads.cost(kind.workload)
-        return DemandDecision(nodes, kind.workload, cores, gib, rooms, self._stale_after_s, reads=reads)
+        return DemandDecision(nodes, rows, kind.workload, cores, gib, offers, self._stale_after_s, reads=reads)
 
-    def _rooms(self, workload: str, rows: Rows, now: float, *, share: bool, placement: str | None = None) -> Rooms:
+    def _rooms(self, workload: str, rows: Rows, among: Callable[[], IntArray], now: float, *, share: bool) -> Rooms:
         """What nodes offer a pod of a workload, and what the pod needs there.
 
-        By default the nodes are all that the pod may go to; otherwise `placement` tells which these are.
+        `among` returns all nodes that the pod may go to; most often this need not be known.
         """
         loads, variant = self.loads, self._variant
         cpu, memory = self.cost(workload)
-        running, known_gib = loads.local(workload, rows)
-        in_flight = loads.in_flight_counts(workload, rows)
+        alike, known_gib = loads.local(workload, rows)
         critical = loads.critical(rows)
         if loads.any_critical:
             too_large = critical & (variant.critical_share * loads.cores(rows) <= cpu.mean)
             if too_large.any():
-                among = self._among(rows, placement)
-                elsewhere = ~loads.critical(among) & (loads.age_s(among, now) <= self._stale_after_s)
+                others = among()
+                elsewhere = ~loads.critical(others) & (loads.age_s(others, now) <= self._stale_after_s)
                 if not elsewhere.any():
                     critical = critical & ~too_large  # or the pod would wait for ever
         kept = critical if loads.any_critical else None
         load, gap = loads.cpu_load(rows), None
-        if self._waits_for_gap(cpu.mean, rows, placement):
+        if self._waits_for_gap(cpu.mean, among):
             gap = cpu.mean > least_wide(variant, loads.cores(rows))
             # Nobody can say of one or two pods whether they are about to stop.
             load = np.where(gap, load + loads.credit(rows), load)
@@ -396,7 +397,7 @@ class DemandScheduler:
         return Rooms(
             fill_to - load,
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
-            needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, in_flight + running),
+            needed_gib(variant, np.maximum(memory.mean, known_gib), memory.variance, alike),
             loads.capacity(rows),
             # A pod that does not fit on an idle node will not fit anywhere better.
             loads.idle(rows) & ~critical,
@@ -405,7 +406,7 @@ class DemandScheduler:
             reads_left(variant, loads.reads_room(rows), loads.reads.cost(workload)),
         )
 
-    def _waits_for_gap(self, cores: float, rows: Rows, placement: str | None) -> bool:
+    def _waits_for_gap(self, cores: float, among: Callable[[], IntArray]) -> bool:
         """Whether a pod that demands these cores waits for a gap on those of its nodes where it is wide.
 
         It does not if a narrower pod waits, which would take every gap, nor if hardly any pod of these nodes stops.
@@ -413,11 +414,11 @@ class DemandScheduler:
         variant, loads, kinds = self._variant, self.loads, self.waiting.kinds
         if cores <= PARALLEL_CORES or len(kinds) > MOST_SUMMED:
             return False
-        among = self._among(rows, placement)
-        least = float(np.nanmin(least_wide(variant, loads.cores(among)), initial=np.inf))
+        nodes = among()
+        least = float(np.nanmin(least_wide(variant, loads.cores(nodes)), initial=np.inf))
         if any(loads.cpu.cost(kind.workload).mean <= least for kind in kinds):
             return False
-        return variant.patience_s * float(np.nansum(loads.freed(among))) >= cores
+        return variant.patience_s * float(np.nansum(loads.freed(nodes))) >= cores
 
     def _share(self) -> bool:
         return self._sharing.applies(self.loads)
@@ -434,13 +435,13 @@ class DemandScheduler:
             tried |= {(placement, workload): None for placement, (_, workload) in least.items()}
         share = self._share()
         return any(
-            self._rooms(workload, self._rows_of(placement), now, share=share).fits(self._stale_after_s).any()
+            self._any_fits(workload, self._rows_of(placement), now, share=share)
             for placement, workload in islice(tried, _MOST_TRIED)
         )
 
-    def _among(self, rows: Rows, placement: str | None) -> Rows:
-        """All nodes that a pod may go to: these, unless a placement tells."""
-        return rows if placement is None else self._rows_of(placement)
+    def _any_fits(self, workload: str, rows: IntArray, now: float, *, share: bool) -> bool:
+        rooms = self._rooms(workload, rows, lambda: rows, now, share=share)
+        return bool(rooms.fits(self._stale_after_s).any())
 
     def _rows_of(self, placement: str) -> IntArray:
         return self.loads.among(self._candidates.of(placement))
@@ -459,7 +460,9 @@ class DemandScheduler:
                     return False
                 share = True
         return any(
-            self._rooms(kind.workload, row, now, share=share, placement=kind.placement).fits(self._stale_after_s)
+            self._rooms(kind.workload, row, partial(self._rows_of, kind.placement), now, share=share).fits(
+                self._stale_after_s
+            )
             for kind in self._tried_on(node)
         )
 

@@ -29,7 +29,6 @@ def test_placements_with_the_same_nodes_take_the_memory_of_one():
     for number in range(100):
         candidates.note(f"claim-{number}", [f"node-{index}" for index in range(5)])
     assert len({id(candidates.of(f"claim-{number}")) for number in range(100)}) == 1
-    assert len({id(candidates.of(f"claim-{number}")) for number in range(100)}) == 1
 
 
 def test_the_sizes_of_all_sets_together_are_bounded(monkeypatch):

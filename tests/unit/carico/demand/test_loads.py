@@ -36,8 +36,8 @@ def test_what_nodes_know_of_a_workload_is_what_they_reported_last(taken):
             (told.pods, told.gib.mean) if (told := latest.get(node, {}).get(workload)) else (0.0, 0.0) for node in NODES
         ]
         rows = loads.rows(NODES)
-        assert loads.local(workload, rows).T.tolist() == [list(each) for each in expected]
-        assert [loads.local(workload, row).tolist() for row in rows.tolist()] == [list(each) for each in expected]
+        assert list(zip(*map(list, loads.local(workload, rows)), strict=True)) == expected
+        assert [loads.local(workload, row) for row in rows.tolist()] == expected
         at = {node: told[workload] for node, told in latest.items() if workload in told}
         assert loads.at_nodes(workload) == at
         assert (workload in loads.workloads()) == bool(at)
