@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Mapping, Sequence
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.demand.known import Known
 from carico.demand.memory import Memory
 from carico.demand.pool import Pool
 from carico.demand.regression import Estimate
@@ -40,6 +41,10 @@ Rows = IntArray | slice | int
 """Columns of nodes, whose values are arrays, or of one node, whose values are numbers: much faster than an array."""
 ALL = slice(None)
 """All columns as they are, which takes no looking up; those that belong to no node are NaN, and so is the last one."""
+
+
+_NOTHING = Known()
+"""What is known of a workload that no node knows."""
 
 
 class InFlight(NamedTuple):
@@ -85,10 +90,8 @@ class Loads:
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
-        self._knowing: defaultdict[str, dict[int, tuple[int, float]]] = defaultdict(dict)
-        """What the latest reports that contain each workload say of it, by the column of the node: pods, and GiB."""
-        self._running: Counter[str] = Counter()
-        """The number of running pods that nodes report, by workload."""
+        self._known: defaultdict[str, Known] = defaultdict(Known)
+        """What the latest reports that contain each workload say of it."""
         self._all_rows: IntArray | None = None
         self._generation = 0
         """Increases whenever a node gets or loses its column."""
@@ -193,23 +196,11 @@ class Loads:
     def _note_local(self, row: int, after: Workloads, before: Workloads) -> None:
         """Update what a node knows about every workload."""
         for name in before.keys() - after.keys():
-            del self._knowing[name][row]
-            if not self._knowing[name]:
-                del self._knowing[name]
-            self._run(name, -before[name].pods)
+            self._known[name].drop(row)
+            if not self._known[name]:
+                del self._known[name]
         for name, each in after.items():
-            known = before.get(name)
-            self._knowing[name][row] = each.pods, each.gib.mean
-            if known is None:
-                self._run(name, each.pods)
-            elif known.pods != each.pods:
-                self._run(name, each.pods - known.pods)
-
-    def _run(self, workload: str, more: int) -> None:
-        """Note that nodes report so many more running pods of a workload."""
-        self._running[workload] += more
-        if not self._running[workload]:
-            del self._running[workload]
+            self._known[name].note(row, each.pods, each.gib.mean)
 
     def silent(self, now: float, since_s: float) -> list[str]:
         """Return the nodes that have not reported for more than `since_s` seconds."""
@@ -265,11 +256,11 @@ class Loads:
 
     def workloads(self) -> set[str]:
         """The workloads that any node knows, or that are remembered."""
-        return self._knowing.keys() | {name for memory in self.remembered for name in memory.workloads}
+        return self._known.keys() | {name for memory in self.remembered for name in memory.workloads}
 
     def runs(self, workload: str) -> bool:
         """Whether any node reports running pods of a workload."""
-        return workload in self._running
+        return workload in self._known and self._known[workload].runs
 
     def remember(
         self, workloads: Collection[str], elapsed_s: float, now: float, shown: Container[str] | None = None
@@ -302,7 +293,7 @@ class Loads:
 
     def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
         """What the nodes that know a workload have reported about it, by node."""
-        nodes = map(self._node_of.__getitem__, self._knowing.get(workload, ()))
+        nodes = [self._node_of[row] for row in self._known[workload].columns] if workload in self._known else []
         return {node: self._reports[node].workloads[workload] for node in nodes}
 
     def row(self, node: str) -> int:
@@ -413,16 +404,13 @@ class Loads:
 
     def local(self, workload: str, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """A workload's pods on nodes or in flight to them, and a pod's memory as each node knows it, GiB."""
-        known = self._knowing.get(workload, {})
+        known = self._known.get(workload, _NOTHING)
         coming: Mapping[str, int] = self._counts.get(workload, {})
         if isinstance(rows, int):
-            running, here = known.get(rows, (0, 0.0))
+            running, here = known.of(rows)
             numbers: Any = running + coming.get(self._node_of.get(rows, ""), 0), here
             return numbers[0], numbers[1]
-        pods, gib = told = np.zeros((2, self._pods.size))
-        if known:
-            values = np.fromiter(chain.from_iterable(known.values()), np.float64, 2 * len(known))
-            told[:, np.fromiter(known, np.intp, len(known))] = values.reshape(-1, 2).T
+        pods, gib = known.spread(self._pods.size)
         for node, number in coming.items():
             if node in self._rows:
                 pods[self._rows[node]] += number

@@ -55,5 +55,4 @@ def test_the_latest_candidates_of_each_placement_count(notes):
         candidates.note(placement, nodes, mark=tuple(sorted(nodes)) if marked else None)
         latest[placement] = frozenset(nodes)
         assert {each: candidates.of(each) for each in latest} == latest
-        assert {each: frozenset(candidates.of(each)) for each in latest} == latest
         assert candidates.usable == frozenset().union(*latest.values())
