@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Collection, Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -47,6 +47,26 @@ _NOTHING = Known()
 """What is known of a workload that no node knows."""
 
 
+class _Told(NamedTuple):
+    """What is needed of a node's latest report to sum up its load, side by side: that is done after every placement."""
+
+    names: Sequence[str]
+    pods: Sequence[int]
+    gib: Sequence[float]
+    stops_per_s: Sequence[float]
+
+    @classmethod
+    def by(cls, workloads: Workloads) -> _Told:
+        """Return what a report tells of workloads."""
+        each = workloads.values()
+        return cls(
+            list(workloads),
+            [one.pods for one in each],
+            [one.gib.mean for one in each],
+            [one.stops_per_s for one in each],
+        )
+
+
 class InFlight(NamedTuple):
     """A pod that was given a node, and that no report of the node has counted yet."""
 
@@ -79,6 +99,8 @@ class Loads:
         """The node of every column that has one."""
         self._free: list[int] = []
         self._reports: dict[str, DemandReport] = {}
+        self._told: dict[str, _Told] = {}
+        """The numbers in these reports."""
         self._in_flight: dict[str, InFlight] = {}
         self._in_flight_to: defaultdict[str, dict[str, None]] = defaultdict(dict)
         """The UIDs of pods in flight, by node; a set would have another order in every process."""
@@ -147,6 +169,7 @@ class Loads:
         if node not in self._rows:
             self._add_row(node)
         before, self._reports[node] = self._reports.get(node), report
+        self._told[node] = _Told.by(report.workloads)
         self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
         reads = {name: known.reads for name, known in report.workloads.items() if known.reads is not None}
@@ -187,6 +210,7 @@ class Loads:
     def _drop_report(self, node: str, row: int) -> None:
         before = self._reports.pop(node, None)
         if before is not None:
+            del self._told[node]
             self._note_local(row, {}, before.workloads)
             self.cpu.forget(node)
             self.memory.forget(node)
@@ -451,8 +475,8 @@ class Loads:
         if row is None or report is None:
             return
         caution = self._variant.caution
-        change = Counter([self._in_flight[uid].workload for uid in self._in_flight_to.get(node, ())])
-        over = Counter([report.counted[uid] for uid in self._over.get(node, ())])
+        change = _count(self._in_flight[uid].workload for uid in self._in_flight_to.get(node, ()))
+        over = _count(report.counted[uid] for uid in self._over.get(node, ()))
         cpu, cpu_variance = report.demand_cores
         memory_variance = known = credit = 0.0
         for workload, number in change.items():
@@ -463,34 +487,34 @@ class Loads:
             alike = number + running
             cpu_variance += (alike**2 - running**2) * cores.variance
             memory_variance += alike**2 * self.memory.cost(workload).variance
-        costs = zip(self.cpu.costs(report.workloads), self.memory.costs(report.workloads), strict=True)
-        for (name, each), (cores, gib) in zip(report.workloads.items(), costs, strict=True):
-            if pods := each.pods:
+        told = self._told[node]
+        costs = self.cpu.costs(told.names), self.memory.costs(told.names)
+        for name, pods, here, stops_per_s, cores, gib in zip(*told, *costs, strict=True):
+            if pods:
                 # Other nodes may know better how large growing pods become.
-                known += pods * max(each.gib.mean, gib.mean)
+                known += pods * (here if here > gib.mean else gib.mean)
                 if name not in change:
-                    memory_variance += pods**2 * gib.variance
-            credit += each.stops_per_s * cores.mean
+                    memory_variance += pods * pods * gib.variance
+            credit += stops_per_s * cores.mean
         memory = max(report.held_gib, report.baseline_gib + known)
         for workload, number in change.items():
             memory += number * self.memory.cost(workload).mean
         for ended, number in over.items():
-            if ended is not None:
-                cpu -= number * self.cpu.cost(ended).mean
-                memory -= number * self.memory.cost(ended).mean
+            cpu -= number * self.cpu.cost(ended).mean
+            memory -= number * self.memory.cost(ended).mean
         self._columns[self._LOAD, row] = max(cpu, 0.0) + caution * cpu_variance - self._start_up_s[row] * credit
         self._columns[self._MEMORY, row] = max(memory, 0.0) + caution * memory_variance
         self._columns[self._CREDIT, row] = credit
         self._columns[self._READS, row] = self._reads_left(report, change, over)
         counted = len(report.counted) - list(report.counted.values()).count(None)
-        self._pods[row] = counted - sum(over[name] for name in over if name is not None) + sum(change.values())
+        self._pods[row] = counted - sum(over.values()) + sum(change.values())
 
-    def _reads_left(self, report: DemandReport, coming: Mapping[str, int], over: Mapping[str | None, int]) -> float:
+    def _reads_left(self, report: DemandReport, coming: Mapping[str, int], over: Mapping[str, int]) -> float:
         """How many more reads may be under way on a node."""
         if report.disk is None:
             return math.inf
         reads = report.disk.reads + sum(number * self.reads.cost(workload).mean for workload, number in coming.items())
-        reads -= sum(number * self.reads.cost(ended).mean for ended, number in over.items() if ended is not None)
+        reads -= sum(number * self.reads.cost(ended).mean for ended, number in over.items())
         return report.disk.level - max(reads, 0.0)
 
     def _add_row(self, node: str) -> None:
@@ -513,3 +537,12 @@ class Loads:
         self._generation += 1
         self._all_rows = None
         self._among.clear()
+
+
+def _count(workloads: Iterable[str | None]) -> dict[str, int]:
+    """Return the number of pods by workload, without those of the platform, whose workload is None."""
+    counts: dict[str, int] = {}
+    for workload in workloads:
+        if workload is not None:
+            counts[workload] = counts.get(workload, 0) + 1
+    return counts
