@@ -43,10 +43,6 @@ ALL = slice(None)
 """All columns as they are, which takes no looking up; those that belong to no node are NaN, and so is the last one."""
 
 
-_NOTHING = Known()
-"""What is known of a workload that no node knows."""
-
-
 class _Told(NamedTuple):
     """What is needed of a node's latest report to sum up its load, side by side: that is done after every placement."""
 
@@ -112,8 +108,8 @@ class Loads:
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
-        self._known: defaultdict[str, Known] = defaultdict(Known)
-        """What the latest reports that contain each workload say of it."""
+        self._known = Known()
+        """What these reports say of workloads."""
         self._all_rows: IntArray | None = None
         self._generation = 0
         """Increases whenever a node gets or loses its column."""
@@ -168,8 +164,8 @@ class Loads:
         node = report.node
         if node not in self._rows:
             self._add_row(node)
-        before, self._reports[node] = self._reports.get(node), report
-        self._told[node] = _Told.by(report.workloads)
+        told = self._told[node] = _Told.by(report.workloads)
+        self._reports[node] = report
         self.cpu.update(node, {name: known.cores for name, known in report.workloads.items()})
         self.memory.update(node, {name: known.gib for name, known in report.workloads.items()})
         reads = {name: known.reads for name, known in report.workloads.items() if known.reads is not None}
@@ -182,7 +178,7 @@ class Loads:
             over = self._over[node] = {uid: None for uid in self._over[node] if uid in report.counted}
             if not over:
                 del self._over[node]
-        self._note_local(row, report.workloads, {} if before is None else before.workloads)
+        self._known.note(row, told.names, told.pods, told.gib)
         self._columns[:, row] = np.nan
         self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
         self._columns[self._AT, row] = now
@@ -208,23 +204,13 @@ class Loads:
         self._note_columns()
 
     def _drop_report(self, node: str, row: int) -> None:
-        before = self._reports.pop(node, None)
-        if before is not None:
+        if self._reports.pop(node, None) is not None:
             del self._told[node]
-            self._note_local(row, {}, before.workloads)
+            self._known.forget(row)
             self.cpu.forget(node)
             self.memory.forget(node)
             self.reads.forget(node)
         self._over.pop(node, None)
-
-    def _note_local(self, row: int, after: Workloads, before: Workloads) -> None:
-        """Update what a node knows about every workload."""
-        for name in before.keys() - after.keys():
-            self._known[name].drop(row)
-            if not self._known[name]:
-                del self._known[name]
-        for name, each in after.items():
-            self._known[name].note(row, each.pods, each.gib.mean)
 
     def silent(self, now: float, since_s: float) -> list[str]:
         """Return the nodes that have not reported for more than `since_s` seconds."""
@@ -280,11 +266,11 @@ class Loads:
 
     def workloads(self) -> set[str]:
         """The workloads that any node knows, or that are remembered."""
-        return self._known.keys() | {name for memory in self.remembered for name in memory.workloads}
+        return {name for memory in self.remembered for name in memory.workloads}.union(self._known.workloads)
 
     def runs(self, workload: str) -> bool:
         """Whether any node reports running pods of a workload."""
-        return workload in self._known and self._known[workload].runs
+        return self._known.runs(workload)
 
     def remember(
         self, workloads: Collection[str], elapsed_s: float, now: float, shown: Container[str] | None = None
@@ -317,7 +303,7 @@ class Loads:
 
     def at_nodes(self, workload: str) -> dict[str, WorkloadReport]:
         """What the nodes that know a workload have reported about it, by node."""
-        nodes = [self._node_of[row] for row in self._known[workload].columns] if workload in self._known else []
+        nodes = [self._node_of[row] for row in self._known.nodes(workload)]
         return {node: self._reports[node].workloads[workload] for node in nodes}
 
     def row(self, node: str) -> int:
@@ -428,13 +414,12 @@ class Loads:
 
     def local(self, workload: str, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """A workload's pods on nodes or in flight to them, and a pod's memory as each node knows it, GiB."""
-        known = self._known.get(workload, _NOTHING)
         coming: Mapping[str, int] = self._counts.get(workload, {})
         if isinstance(rows, int):
-            running, here = known.of(rows)
+            running, here = self._known.of(workload, rows)
             numbers: Any = running + coming.get(self._node_of.get(rows, ""), 0), here
             return numbers[0], numbers[1]
-        pods, gib = known.spread(self._pods.size)
+        pods, gib = self._known.spread(workload, self._pods.size)
         for node, number in coming.items():
             if node in self._rows:
                 pods[self._rows[node]] += number
