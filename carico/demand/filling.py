@@ -28,6 +28,12 @@ PARALLEL_CORES = 1.5
 """A pod that demands more has several threads, which wait for each other when they share CPUs."""
 
 
+def lower_level(variant: DemandVariant, cores: FloatArray) -> FloatArray:
+    """Return the load up to which nodes are filled if nothing else applies, cores."""
+    lower: FloatArray = cores + variant.headroom * np.sqrt(cores)
+    return lower
+
+
 def level(
     variant: DemandVariant,
     cores: FloatArray,
@@ -36,6 +42,7 @@ def level(
     share: bool,
     critical: BoolArray | None = None,
     gap: BoolArray | None = None,
+    lower: FloatArray | None = None,
 ) -> FloatArray:
     """Return the load up to which nodes are filled, cores.
 
@@ -52,8 +59,10 @@ def level(
         Whether the nodes have latency-critical pods; by default none has.
     gap : array of bool, (n,), optional
         Whether the pod waits for a gap on these nodes; by default on none.
+    lower : array, (n,), optional
+        The lower levels of the nodes, if they are known already.
     """
-    usual: FloatArray = cores + variant.headroom * np.sqrt(cores)
+    usual = lower_level(variant, cores) if lower is None else lower
     if gap is not None:
         usual = np.where(gap, usual - variant.gap * pod_cores, usual)
     if share:
@@ -68,22 +77,24 @@ def least_wide(variant: DemandVariant, cores: FloatArray) -> FloatArray:
     return least
 
 
-def reads_left(variant: DemandVariant, room: FloatArray, pod: Estimate) -> FloatArray:
+def certainly_reads(variant: DemandVariant, pod: Estimate) -> bool:
+    """Return whether a pod is held back where disks are saturated; `pod` is what it has under way."""
+    return pod.mean - math.sqrt(pod.variance) > variant.reads_from
+
+
+def reads_left(room: FloatArray, pod: Estimate) -> FloatArray:
     """Return how far the reads under way are below what nodes' disks serve, with half of those of the pod.
 
     Threads that share a CPU lose nothing, but a disk may serve two readers worse than one. So half of the pod must fit,
-    unlike for CPU. What is not known to read is not held back.
+    unlike for CPU.
 
     Parameters
     ----------
-    variant : DemandVariant
     room : array, (n,)
         How many more reads may be under way on each node.
     pod : Estimate
         Reads that the pod has under way.
     """
-    if not pod.mean - math.sqrt(pod.variance) > variant.reads_from:
-        return np.full_like(room, np.inf)[()]
     left: FloatArray = room - pod.mean / 2
     return left
 

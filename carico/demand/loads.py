@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.demand.filling import lower_level
 from carico.demand.known import Known
 from carico.demand.memory import Memory
 from carico.demand.pool import Pool
@@ -115,14 +116,14 @@ class Loads:
         """Increases whenever a node gets or loses its column."""
         self._among: dict[frozenset[str], IntArray] = {}
         """Cache for this generation: see `among`."""
-        self._columns: FloatArray = np.full((8, 1), np.nan)
+        self._columns: FloatArray = np.full((self._HEIGHT, 1), np.nan)
         self._pods: IntArray = np.zeros(1, np.int64)
         self._has_critical: BoolArray = np.zeros(1, np.bool_)
         self._start_up_s: FloatArray = np.full(1, FIRST_START_UP_S)
         """How long pods are in flight to each node, on average: a large node starts many, one after the other."""
 
     # Rows of `_columns`; the last column belongs to no node and stays NaN: column -1 stands for unknown nodes.
-    _CORES, _GIB, _LOAD, _MEMORY, _AT, _CREDIT, _CAPACITY, _READS = range(8)
+    _CORES, _LOWER, _GIB, _LOAD, _MEMORY, _AT, _CREDIT, _CAPACITY, _READS = range(_HEIGHT := 9)
 
     def __len__(self) -> int:
         """Number of nodes that have reported."""
@@ -181,6 +182,7 @@ class Loads:
         self._known.note(row, told.names, told.pods, told.gib)
         self._columns[:, row] = np.nan
         self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
+        self._columns[self._LOWER, row] = lower_level(self._variant, np.array(report.cores))
         self._columns[self._AT, row] = now
         self._sum_up(node)
 
@@ -355,6 +357,10 @@ class Loads:
         """CPUs of nodes."""
         return self._column(self._CORES, rows)
 
+    def lower_level(self, rows: Rows) -> FloatArray:
+        """The lower level of nodes, see `filling`; cores."""
+        return self._column(self._LOWER, rows)
+
     def gib(self, rows: Rows) -> FloatArray:
         """Memory of nodes, GiB."""
         return self._column(self._GIB, rows)
@@ -396,13 +402,13 @@ class Loads:
 
     def critical(self, rows: Rows) -> BoolArray:
         """Whether nodes have latency-critical pods, or such pods are on their way to them."""
-        critical: BoolArray = self._has_critical[rows] if self.any_critical else self._filled(rows, np.False_)
+        critical: BoolArray = self._has_critical[rows] if self.any_critical else self.constant(rows, np.False_)
         return critical
 
     def capacity(self, rows: Rows) -> FloatArray:
         """How many more pods the nodes take that report only this number; NaN for the others."""
         if self._all_demanding:
-            unknown: FloatArray = self._filled(rows, np.float64(np.nan))
+            unknown: FloatArray = self.constant(rows, np.nan)
             return unknown
         capacity = self._column(self._CAPACITY, rows)
         coming = np.zeros(self._pods.size)
@@ -411,6 +417,12 @@ class Loads:
                 coming[self._rows[node]] = len(pods)
         left: FloatArray = capacity - coming[rows]
         return left
+
+    def constant(self, rows: Rows, value: float | np.bool_) -> Any:
+        """Return the same value for all nodes."""
+        if isinstance(rows, int):
+            return value
+        return np.full(self._pods.size if isinstance(rows, slice) else rows.size, value)
 
     def local(self, workload: str, rows: Rows) -> tuple[FloatArray, FloatArray]:
         """A workload's pods on nodes or in flight to them, and a pod's memory as each node knows it, GiB."""
@@ -428,12 +440,6 @@ class Loads:
     def is_coming(self, workload: str) -> bool:
         """Whether any pod of a workload is in flight."""
         return workload in self._counts
-
-    def _filled(self, rows: Rows, value: np.generic) -> Any:
-        """Return the same value for every row, as taking these rows from a column would."""
-        if isinstance(rows, int):
-            return value
-        return np.full(self._pods.size if isinstance(rows, slice) else rows.size, value)
 
     def _column(self, what: int, rows: Rows) -> FloatArray:
         # The first index alone is a view: an index of both takes three times as long.
@@ -506,7 +512,7 @@ class Loads:
         if not self._free:
             size = self._pods.size
             more = max(size // 4, 8)  # decisions look at the columns that are not used, too
-            self._columns = np.concatenate((self._columns, np.full((8, more), np.nan)), axis=1)
+            self._columns = np.concatenate((self._columns, np.full((self._HEIGHT, more), np.nan)), axis=1)
             self._pods = np.concatenate((self._pods, np.zeros(more, np.int64)))
             self._has_critical = np.concatenate((self._has_critical, np.zeros(more, np.bool_)))
             self._start_up_s = np.concatenate((self._start_up_s, np.full(more, FIRST_START_UP_S)))

@@ -17,7 +17,7 @@ import numpy as np
 from carico.arrays import IntArray
 from carico.demand.candidates import Candidates
 from carico.demand.decision import DemandDecision, Rooms
-from carico.demand.filling import PARALLEL_CORES, least_wide, level, needed_gib, reads_left
+from carico.demand.filling import PARALLEL_CORES, certainly_reads, least_wide, level, needed_gib, reads_left
 from carico.demand.holding import Holding
 from carico.demand.loads import ALL, Loads, Rows
 from carico.demand.overview import NodeLoad, WorkloadCost, Workloads, count_workloads, node_loads, workload_costs
@@ -292,9 +292,10 @@ class DemandScheduler:
     def node_counts(self, now: float) -> NodeCounts:
         """Count the nodes that have reported; one has room if a very small pod would not be refused."""
         loads, variant, rows = self.loads, self._variant, self.loads.all_rows
-        cores, age_s = loads.cores(rows), loads.age_s(rows, now)
+        age_s = loads.age_s(rows, now)
         small = Rooms(
-            level(variant, cores, 0.0, share=self._share(), critical=loads.critical(rows)) - loads.cpu_load(rows),
+            level(variant, loads.cores(rows), 0.0, share=self._share(), critical=loads.critical(rows))
+            - loads.cpu_load(rows),
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
             np.zeros(len(rows)),
             loads.capacity(rows),
@@ -375,7 +376,7 @@ class DemandScheduler:
         `among` returns all nodes that the pod may go to; most often this need not be known.
         """
         loads, variant = self.loads, self._variant
-        cpu, memory = self.cost(workload)
+        cpu, memory, reads = loads.cpu.cost(workload), loads.memory.cost(workload), loads.reads.cost(workload)
         alike, known_gib = loads.local(workload, rows)
         critical = loads.critical(rows)
         if loads.any_critical:
@@ -393,7 +394,8 @@ class DemandScheduler:
             load = np.where(gap, load + loads.credit(rows), load)
         # Pods that are on their way will soon show whether more of their kind fit.
         share = share and (loads.cpu.knows(workload) or not loads.is_coming(workload))
-        fill_to = level(variant, loads.cores(rows), cpu.mean, share=share, critical=kept, gap=gap)
+        cores, lower = loads.cores(rows), loads.lower_level(rows)
+        fill_to = level(variant, cores, cpu.mean, share=share, critical=kept, gap=gap, lower=lower)
         return Rooms(
             fill_to - load,
             variant.memory_limit * loads.gib(rows) - loads.memory_load(rows),
@@ -403,7 +405,9 @@ class DemandScheduler:
             loads.idle(rows) & ~critical,
             critical,
             loads.age_s(rows, now),
-            reads_left(variant, loads.reads_room(rows), loads.reads.cost(workload)),
+            reads_left(loads.reads_room(rows), reads)
+            if certainly_reads(variant, reads)
+            else loads.constant(rows, np.inf),
         )
 
     def _waits_for_gap(self, cores: float, among: Callable[[], IntArray]) -> bool:
@@ -454,9 +458,9 @@ class DemandScheduler:
             share = self._share()
         elif not (loads.idle(row) or loads.capacity(row) >= 1):
             # No kind has room above the higher level. Below the lower level it does not matter whether pods share.
-            cores, load = loads.cores(row), loads.cpu_load(row)
-            if not load < level(variant, cores, 0.0, share=False):
-                if not load < level(variant, cores, 0.0, share=True) or not self._share():
+            load, lower = loads.cpu_load(row), loads.lower_level(row)
+            if not load < lower:
+                if not load < level(variant, loads.cores(row), 0.0, share=True, lower=lower) or not self._share():
                     return False
                 share = True
         return any(
