@@ -402,7 +402,10 @@ class Loads:
 
     def critical(self, rows: Rows) -> BoolArray:
         """Whether nodes have latency-critical pods, or such pods are on their way to them."""
-        critical: BoolArray = self._has_critical[rows] if self.any_critical else self.constant(rows, np.False_)
+        if not self.any_critical:
+            none: BoolArray = self.constant(rows, np.False_)
+            return none
+        critical: BoolArray = self._has_critical[rows].copy()  # a decision must not change when it is carried out
         return critical
 
     def capacity(self, rows: Rows) -> FloatArray:
