@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from socketserver import ThreadingMixIn
 from uuid import uuid4
 from xmlrpc.server import SimpleXMLRPCRequestHandler, SimpleXMLRPCServer
@@ -27,18 +27,27 @@ class Failure(Exception):
 
 @dataclass
 class Trouble:
-    """What happens to a call: `fail` (no effect), `lose` (the effect, but no answer), `slow` (a late answer)."""
+    """What happens to a call.
+
+    `fail` has no effect; `lose` has its effect, but no answer; `slow` is answered late. The effect of `long`, and of
+    `late`, which is not answered, comes when `until` is set.
+    """
 
     method: str
     how: str
     times: int = 1
     code: tuple[str, ...] = ("INTERNAL_ERROR", "it failed")
     then: Callable[[], None] = lambda: None
+    until: threading.Event = field(default_factory=threading.Event)
 
 
 class _Handler(SimpleXMLRPCRequestHandler):
     rpc_paths = ()
     protocol_version = "HTTP/1.1"
+
+    def decode_request_content(self, data):
+        self.server.asked.headers = self.headers
+        return super().decode_request_content(data)
 
     def log_message(self, *said):
         pass
@@ -46,6 +55,11 @@ class _Handler(SimpleXMLRPCRequestHandler):
 
 class _Server(ThreadingMixIn, SimpleXMLRPCServer):
     daemon_threads = True
+
+    def __init__(self, *settings, **more):
+        super().__init__(*settings, **more)
+        self.asked = threading.local()
+        """The headers of the request that a thread answers."""
 
 
 class FakePool:
@@ -70,6 +84,8 @@ class FakePool:
         """The address of another member that is the master."""
         self.called: list[str] = []
         self.troubles: list[Trouble] = []
+        self.cancels = True
+        """Whether its tasks can be cancelled."""
         self.vms: dict[str, dict] = {}
         self.vbds: dict[str, dict] = {}
         self.vdis: dict[str, list[str]] = {}
@@ -77,6 +93,7 @@ class FakePool:
         self.vifs: dict[str, dict] = {}
         self.guests: dict[str, FakeGuest] = {}
         self.told: dict[str, dict[str, str]] = {}
+        self.tasks: dict[str, dict] = {}
         self.sessions: set[str] = set()
         self.started = lambda guest: None
         self._lock = threading.RLock()
@@ -127,44 +144,83 @@ class FakePool:
         """The names of all guests but the template."""
         return sorted(vm["name_label"] for ref, vm in self.vms.items() if ref != self.template)
 
-    def _dispatch(self, method, params):
+    def _dispatch(self, asked, params):
+        method = asked.removeprefix("Async.")
         self.called.append(method)
         trouble = next((one for one in self.troubles if one.times and one.method == method), None)
+        how = "" if trouble is None else trouble.how
         try:
-            if trouble is not None and trouble.how == "fail":
-                trouble.times -= 1
-                trouble.then()
-                raise Failure(*trouble.code)
-            with self._lock:
-                value = self._answer(method, params)
+            if method.startswith("session."):
+                self._fail(trouble)
+                value = self._session(method, params)
+            else:
+                session, *values = params
+                if session not in self.sessions:
+                    raise Failure("SESSION_INVALID", session)
+                if how in ("long", "late"):
+                    value = self._task_for(method)
+                    threading.Thread(target=self._run, args=(value, method, values, trouble), daemon=True).start()
+                elif method != asked:
+                    value = self._task_for(method)
+                    self._run(value, method, values, trouble)
+                else:
+                    value = self._answer(method, values, trouble)
         except Failure as failure:
             return {"Status": "Failure", "ErrorDescription": list(failure.args)}
-        if trouble is not None:
+        if how not in ("", "fail"):
             trouble.times -= 1
             trouble.then()
-            if trouble.how == "slow":
-                threading.Event().wait(0.1)
-            else:
+            if how in ("lose", "late"):
                 raise ConnectionResetError
+            if how == "slow":
+                threading.Event().wait(0.1)
         return {"Status": "Success", "Value": value}
 
-    def _answer(self, method, params):
-        if method == "session.login_with_password":
-            if self.master is not None:
-                raise Failure("HOST_IS_SLAVE", self.master)
-            if params[1] != PASSWORD:
-                raise Failure("SESSION_AUTHENTICATION_FAILED", params[0], "Authentication failure")
-            session = f"OpaqueRef:session-{uuid4()}"
-            self.sessions.add(session)
-            return session
-        session, *values = params
-        if session not in self.sessions:
-            raise Failure("SESSION_INVALID", session)
+    def _fail(self, trouble):
+        if trouble is not None and trouble.how == "fail":
+            trouble.times -= 1
+            trouble.then()
+            raise Failure(*trouble.code)
+
+    def _task_for(self, method):
+        """Make the task of a call, which has what the request's headers say."""
+        prefix = "x-http-other-config-"
+        headers = self._server.asked.headers.items()
+        other = {key.lower().removeprefix(prefix): value for key, value in headers if key.lower().startswith(prefix)}
+        task = f"OpaqueRef:task-{uuid4()}"
+        self.tasks[task] = {"name_label": f"Async.{method}", "status": "pending", "other_config": other}
+        return task
+
+    def _run(self, task, method, values, trouble):
+        record = self.tasks[task]
+        if trouble is not None and trouble.how in ("long", "late"):
+            trouble.until.wait()
+        with self._lock:
+            if record["status"] == "cancelled":
+                return
+            try:
+                self._answer(method, values, trouble)
+                record |= {"status": "success", "error_info": []}
+            except Failure as failure:
+                record |= {"status": "failure", "error_info": list(failure.args)}
+
+    def _session(self, method, params):
         if method == "session.logout":
-            self.sessions.discard(session)
+            self.sessions.discard(params[0])
             return ""
+        if self.master is not None:
+            raise Failure("HOST_IS_SLAVE", self.master)
+        if params[1] != PASSWORD:
+            raise Failure("SESSION_AUTHENTICATION_FAILED", params[0], "Authentication failure")
+        session = f"OpaqueRef:session-{uuid4()}"
+        self.sessions.add(session)
+        return session
+
+    def _answer(self, method, values, trouble):
+        self._fail(trouble)
         kind, _, name = method.partition(".")
-        return getattr(self, f"_{kind.lower()}")(name, *values)
+        with self._lock:
+            return getattr(self, f"_{kind.lower()}")(name, *values)
 
     def _network(self, name, label):
         return ["OpaqueRef:network"] if label == NETWORK else []
@@ -175,6 +231,20 @@ class FakePool:
 
     def _host(self, name, host):
         return {"get_API_version_major": "2", "get_API_version_minor": "21"}[name]
+
+    def _task(self, name, *values):
+        if name == "get_all_records":
+            return self.tasks
+        (task,) = values
+        if task not in self.tasks:
+            raise Failure("HANDLE_INVALID", "task", task)
+        if name == "destroy":
+            del self.tasks[task]
+        elif name == "cancel":
+            if self.tasks[task]["status"] != "pending" or not self.cancels:
+                raise Failure("OPERATION_NOT_ALLOWED", task)
+            self.tasks[task] |= {"status": "cancelled", "error_info": ["TASK_CANCELLED", task]}
+        return self.tasks.get(task, "")
 
     def _vm_guest_metrics(self, name, metrics):
         if metrics not in self.told:

@@ -6,6 +6,12 @@ follows at once, and a guest with another label is not ours.
 
 Calls block, so each guest has a thread with a session of its own. A guest's calls are made one after the other there:
 what undoes a call waits for it, even if nobody waits for the call itself any more.
+
+Calls that may take long run as tasks of the pool, which go on if the connection is lost or this process is killed. A
+clone may thus appear when nobody expects it any more. Every task therefore has the guest's name from the moment it
+exists, and a guest counts as there while it has one: a removal, in this run or in a later one, cancels the tasks, waits
+for their end, and only then looks what there is to remove. Looking twice, some time apart, would be a guess instead: a
+full copy of a disk may take any time.
 """
 
 from __future__ import annotations
@@ -15,7 +21,7 @@ import http.client
 import os
 import ssl
 import xmlrpc.client
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -40,6 +46,14 @@ LABEL = "carico-cluster"
 HOST_KEY = "carico-host-key"
 """Key among the guest's metrics; the guest has written it to ``control/carico-host-key``."""
 CALL_S = 300.0
+TASK_GUEST = "carico-guest"
+"""Key in `other_config` of the name of the guest that a task is for."""
+_TASK_HEADER = f"x-http-other-config-{TASK_GUEST}"
+"""The pool copies headers that begin so into the `other_config` of the task that a request makes."""
+_UNFINISHED = ("pending", "cancelling")
+SETTLE_S = 30.0
+"""The longest that a removal waits for the end of tasks that it has cancelled; the next run then tries again."""
+POLL_S = 0.5
 FIRST_PAUSE_S = 1.0
 """The pause before a call is repeated, which then doubles."""
 _TRIES = 3
@@ -95,22 +109,19 @@ class PoolSession:
     Parameters
     ----------
     login : PoolLogin
+    guest : str
+        The name of the guest that its tasks are for; empty if it has no tasks.
     """
 
-    def __init__(self, login: PoolLogin) -> None:
+    def __init__(self, login: PoolLogin, guest: str = "") -> None:
         self._login = login
+        self._guest = guest
         self._thread = ThreadPoolExecutor(1, "pool")
         self._session: Any = None
 
     async def ask(self, method: str, *values: Any) -> Any:
         """Make a call that does no harm if it is made twice; see `change`."""
-        retrying = AsyncRetrying(
-            retry=retry_if_exception_type(Disconnected),
-            stop=stop_after_attempt(_TRIES),
-            wait=wait_exponential(FIRST_PAUSE_S, max=10),
-            reraise=True,
-        )
-        return await retrying(self.change, method, *values)
+        return await _retrying()(self.change, method, *values)
 
     async def change(self, method: str, *values: Any) -> Any:
         """Make a call and return its value.
@@ -125,6 +136,15 @@ class PoolSession:
             If the pool's certificate is not trusted, or the password is wrong, or this is no pool.
         """
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._call, method, values)
+
+    async def finish(self, method: str, *values: Any) -> None:
+        """Make a call that may take long, as a task of the pool, and wait for its end; raises as `change` does."""
+        task = await self.change(f"Async.{method}", *values)
+        while (record := await self.ask("task.get_record", task))["status"] in _UNFINISHED:
+            await asyncio.sleep(POLL_S)
+        await _unless_gone(self.ask("task.destroy", task))
+        if record["status"] != "success":
+            raise self._refused(method, record["error_info"] or ["TASK_CANCELLED"])
 
     async def close(self) -> None:
         """Log out, without waiting long for it: a pool forgets idle sessions itself."""
@@ -147,14 +167,13 @@ class PoolSession:
         where = f"pool {self._login.url}"
         try:
             if self._session is None:
-                self._session = _logged_in(self._login)
+                self._session = _logged_in(self._login, self._guest)
             return self._session.xenapi_request(method, tuple(values))
         except XenAPI.Failure as error:
-            code, *details = map(str, error.details)
-            if code == "HOST_IS_SLAVE":  # another member has become the master meanwhile
+            if error.details[0] == "HOST_IS_SLAVE":  # another member has become the master meanwhile
                 self._forget()
                 raise Disconnected(f"{where} has a new master") from None
-            raise Refused(f"{where}: {method} was refused: {code} {' '.join(details)}".rstrip(), code) from None
+            raise self._refused(method, error.details) from None
         except ssl.SSLCertVerificationError as error:
             raise ClusterError(
                 f"{where} shows a certificate that is not trusted ({error.verify_message}): name the file of its "
@@ -169,12 +188,16 @@ class PoolSession:
                 f"{where} does not answer {method} as a pool does ({error}): name the pool's own address (host: url)"
             ) from error
 
+    def _refused(self, method: str, failure: Sequence[Any]) -> Refused:
+        code, *details = map(str, failure)
+        return Refused(f"pool {self._login.url}: {method} was refused: {code} {' '.join(details)}".rstrip(), code)
 
-def _logged_in(login: PoolLogin) -> Any:
+
+def _logged_in(login: PoolLogin, guest: str) -> Any:
     """Return a session; the member of the pool that is asked may name the master instead."""
     url = login.url
     for _ in range(2):
-        session = _session(url, login.certificate)
+        session = _session(url, login.certificate, guest)
         try:
             session.login_with_password(login.user, login.password, "1.0", "carico-testbed")
             return session
@@ -202,14 +225,15 @@ def _url_of(master: str, member: str) -> str:
     return urlunsplit(parts._replace(netloc=f"[{master}]{port}" if ":" in master else f"{master}{port}"))
 
 
-def _session(url: str, certificate: str | None) -> Any:
+def _session(url: str, certificate: str | None, guest: str) -> Any:
+    headers = [(_TASK_HEADER, guest)] if guest else []
     if url.startswith("http:"):
-        return XenAPI.Session(url, transport=_SentOnce())
+        return XenAPI.Session(url, transport=_SentOnce(headers=headers))
     try:
         context = ssl.create_default_context(cafile=certificate)
     except OSError as error:
         raise ClusterError(f"the certificate {certificate} cannot be used: {error}") from error
-    return XenAPI.Session(url, transport=_Encrypted(context=context))
+    return XenAPI.Session(url, transport=_Encrypted(headers=headers, context=context))
 
 
 class XenApiDriver:
@@ -256,7 +280,11 @@ class XenApiDriver:
 
     async def _create(self, pool: PoolSession, guest: Guest, public_key: str) -> None:
         guests, template, network = self._guests, await self._template(), await self._network()
-        vm = await pool.change("VM.clone", template, guest.name)
+        await pool.finish("VM.clone", template, guest.name)
+        found = await self._found(pool, guest)
+        if len(found) != 1:
+            raise ClusterError(f"{self._where} has {len(found)} guests {guest.name} after one was made")
+        vm = found[0][0]
         # A repeated call of these does the same again.
         other = await pool.ask("VM.get_other_config", vm)
         await pool.ask("VM.set_other_config", vm, other | {LABEL: guest.label})
@@ -280,7 +308,7 @@ class XenApiDriver:
         for interface in await pool.ask("VM.get_VIFs", vm):
             await pool.ask("VIF.destroy", interface)
         await pool.change("VIF.create", _interface(vm, network))
-        await pool.change("VM.start", vm, False, False)
+        await pool.finish("VM.start", vm, False, False)
 
     async def host_key(self, guest: Guest) -> str:
         """Read the guest's metrics; see `Driver.host_key`."""
@@ -301,19 +329,51 @@ class XenApiDriver:
 
     async def destroy(self, guest: Guest) -> None:
         """Stop the guest, and remove its disks and itself; see `Driver.destroy`."""
-        pool = self._session(guest)
+        await _retrying()(self._destroy, self._session(guest), guest)
+
+    async def _destroy(self, pool: PoolSession, guest: Guest) -> None:
+        await self._settle(pool, guest)
         # More than one, if a clone was made whose answer was lost.
         for vm, record in await self._found(pool, guest):
             await _destroy(pool, vm, record)
         if await self._found(pool, guest):
             raise ClusterError(f"{self._where} still has guest {guest.name}")
 
+    async def _settle(self, pool: PoolSession, guest: Guest) -> None:
+        """Cancel what the pool still does for a guest, and wait for its end."""
+        unfinished: set[str] = set()
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                while tasks := await self._tasks(pool, guest):
+                    unfinished = {record["name_label"] for record in tasks.values()}
+                    for task, record in tasks.items():
+                        if record["status"] not in _UNFINISHED:
+                            await _unless_gone(pool.ask("task.destroy", task))
+                        elif record["status"] == "pending":
+                            with suppress(Refused):  # it cannot be cancelled now, or has ended
+                                await pool.ask("task.cancel", task)
+                    await asyncio.sleep(POLL_S)
+        except TimeoutError:
+            raise ClusterError(
+                f"{self._where} has not ended {', '.join(sorted(unfinished))} for guest {guest.name} within "
+                f"{SETTLE_S:g} s"
+            ) from None
+
+    async def _tasks(self, pool: PoolSession, guest: Guest) -> dict[str, Mapping[str, Any]]:
+        records: Mapping[str, Mapping[str, Any]] = await pool.ask("task.get_all_records")
+        return {
+            task: record for task, record in records.items() if record["other_config"].get(TASK_GUEST) == guest.name
+        }
+
     async def numbers(self, label: str) -> set[int]:
-        """Return the numbers of guests; see `Driver.numbers`."""
+        """Return the numbers of guests, and of those that tasks are for; see `Driver.numbers`."""
         pattern = name_pattern(label)
-        records = await self._general.ask("VM.get_all_records")
-        matches = ((record, pattern.fullmatch(record["name_label"])) for record in records.values())
-        return {int(match[1]) for record, match in matches if match is not None and _is_ours(record, label)}
+        # The tasks first: a clone whose task has ended meanwhile is then among the guests.
+        tasks = await self._general.ask("task.get_all_records")
+        vms = await self._general.ask("VM.get_all_records")
+        names = {record["other_config"].get(TASK_GUEST, "") for record in tasks.values()}
+        names |= {record["name_label"] for record in vms.values() if _is_ours(record, label)}
+        return {int(match[1]) for name in names if (match := pattern.fullmatch(name))}
 
     async def forget(self, label: str) -> None:
         """Do nothing: a cluster without guests leaves nothing. See `Driver.forget`."""
@@ -329,7 +389,7 @@ class XenApiDriver:
         return self._sessions.setdefault("", PoolSession(self._login))
 
     def _session(self, guest: Guest) -> PoolSession:
-        return self._sessions.setdefault(guest.name, PoolSession(self._login))
+        return self._sessions.setdefault(guest.name, PoolSession(self._login, guest.name))
 
     async def _template(self) -> str:
         """Return the template; raises UsageError if it is not there, or is not marked."""
@@ -369,20 +429,30 @@ class XenApiDriver:
 
 async def _destroy(pool: PoolSession, vm: str, record: Mapping[str, Any]) -> None:
     if record["power_state"] != "Halted":
-        await _unless_gone(pool, "VM.hard_shutdown", vm)
+        await _unless_gone(pool.finish("VM.hard_shutdown", vm))
     # The disks first: without the guest nobody would know whose they are.
     for attached in await pool.ask("VM.get_VBDs", vm):
         device = await pool.ask("VBD.get_record", attached)
         if device["type"] != "Disk" or device["empty"]:
             continue
         if len(await pool.ask("VDI.get_VBDs", device["VDI"])) == 1:  # nobody else's, too
-            await _unless_gone(pool, "VDI.destroy", device["VDI"])
-    await _unless_gone(pool, "VM.destroy", vm)
+            await _unless_gone(pool.finish("VDI.destroy", device["VDI"]))
+    await _unless_gone(pool.finish("VM.destroy", vm))
 
 
-async def _unless_gone(pool: PoolSession, method: str, value: str) -> None:
+def _retrying() -> AsyncRetrying:
+    """Return what repeats a call if the connection is lost."""
+    return AsyncRetrying(
+        retry=retry_if_exception_type(Disconnected),
+        stop=stop_after_attempt(_TRIES),
+        wait=wait_exponential(FIRST_PAUSE_S, max=10),
+        reraise=True,
+    )
+
+
+async def _unless_gone(call: Awaitable[None]) -> None:
     try:
-        await pool.ask(method, value)
+        await call
     except Refused as refused:
         if refused.code not in _GONE:
             raise

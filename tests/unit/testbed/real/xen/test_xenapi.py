@@ -29,6 +29,7 @@ FIRST = f"{NAME}-0"
 @pytest.fixture(autouse=True)
 def _without_pauses(monkeypatch):
     monkeypatch.setattr(xenapi, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(xenapi, "POLL_S", 0.01)
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def life(tmp_path):
 
 def left(pool):
     """What the pool has besides the template, with one disk, and sessions."""
-    return [*pool.names, *list(pool.vdis)[1:], *list(pool.vbds)[1:], *pool.vifs]
+    return [*pool.names, *list(pool.vdis)[1:], *list(pool.vbds)[1:], *pool.vifs, *pool.tasks]
 
 
 def names(server):
@@ -95,6 +96,7 @@ def test_guests_are_clones_of_the_template_with_the_described_size(made, pool, f
     one = made(3, cores=4, memory="8Gi", weight=512, cap=150)
     one.maker.create(NAME, folder, 60)
     assert pool.names == sorted(names(server)) == [f"{NAME}-{number}" for number in range(3)]
+    assert pool.tasks == {}
     vm = next(vm for vm in pool.vms.values() if vm["name_label"] == FIRST)
     assert (vm["VCPUs_max"], vm["VCPUs_at_startup"], vm["memory_limits"]) == ("4", "4", [str(8 << 30)] * 4)
     assert vm["VCPUs_params"] == {"weight": "512", "cap": "150"}
@@ -158,10 +160,59 @@ STEPS = [
 @pytest.mark.parametrize("step", STEPS)
 def test_ctrl_c_at_any_step_leaves_nothing(made, pool, life, step):
     cluster, registry = life(made())
-    pool.troubles.append(Trouble(step, "slow", then=lambda: os.kill(os.getpid(), signal.SIGINT)))
+    pool.troubles.append(Trouble(step, "slow", then=interrupt))
     with pytest.raises(KeyboardInterrupt):
         cluster.open()
     assert left(pool) == registry.all() == []
+
+
+def interrupt():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+@pytest.mark.parametrize("how", ["long", "late"])
+@pytest.mark.parametrize("method", ["VM.clone", "VM.start"])
+def test_what_a_pool_still_does_after_ctrl_c_leaves_nothing(made, pool, life, method, how, cancels):
+    cluster, registry = life(made())
+    pool.cancels = cancels
+    trouble = Trouble(method, how, then=interrupt)
+    pool.troubles.append(trouble)
+    end = threading.Timer(0.5, trouble.until.set)
+    end.start()
+    with pytest.raises(KeyboardInterrupt):
+        cluster.open()
+    end.join()
+    threading.Event().wait(0.1)  # the pool finishes what it does
+    assert left(pool) == registry.all() == []
+
+
+def test_what_a_pool_does_for_longer_than_a_removal_waits_is_swept_by_the_next_run(made, pool, life, monkeypatch):
+    monkeypatch.setattr(xenapi, "SETTLE_S", 0.1)
+    one = made()
+    cluster, registry = life(one)
+    pool.cancels = False
+    trouble = Trouble("VM.clone", "late")
+    pool.troubles.append(trouble)
+    with pytest.raises(ClusterError, match=f"has not ended Async.VM.clone for guest {FIRST} within 0.1 s"):
+        cluster.open()
+    assert len(registry.all()) == 1
+    trouble.until.set()
+    maker = XenMaker(None, environment=one.environment, connect=one.connect)
+    with registry.locked():
+        said = list(sweep(registry, {"xen": maker}, kept=False))
+    assert said == [f"cluster {NAME} is removed: its run was killed"]
+    assert left(pool) == registry.all() == []
+
+
+def test_tasks_of_others_are_never_touched(made, pool, folder):
+    pool.tasks["theirs"] = {"name_label": "Async.VM.clone", "status": "pending", "other_config": {}}
+    pool.tasks["another"] = pool.tasks["theirs"] | {"other_config": {"carico-guest": f"{NAME}1-0"}}
+    before = dict(pool.tasks)
+    one = made()
+    one.maker.create(NAME, folder, 60)
+    one.maker.delete(NAME, folder)
+    assert pool.tasks == before
 
 
 @pytest.mark.parametrize("step", [step for step in STEPS if step not in ("VM.get_by_name_label", "VM.get_VIFs")])
