@@ -84,6 +84,9 @@ class FakePool:
         """The address of another member that is the master."""
         self.called: list[str] = []
         self.troubles: list[Trouble] = []
+        self.answers = threading.Event()
+        """Whether it answers, or lets everybody wait."""
+        self.answers.set()
         self.cancels = True
         """Whether its tasks can be cancelled."""
         self.vms: dict[str, dict] = {}
@@ -105,6 +108,7 @@ class FakePool:
         threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def close(self) -> None:
+        self.answers.set()
         self._server.shutdown()
         self._server.server_close()
 
@@ -147,6 +151,7 @@ class FakePool:
     def _dispatch(self, asked, params):
         method = asked.removeprefix("Async.")
         self.called.append(method)
+        self.answers.wait()
         trouble = next((one for one in self.troubles if one.times and one.method == method), None)
         how = "" if trouble is None else trouble.how
         try:

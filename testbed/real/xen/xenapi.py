@@ -31,7 +31,13 @@ from urllib.parse import urlsplit, urlunsplit
 from xml.parsers.expat import ExpatError
 
 import XenAPI
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+from tenacity import (
+    AsyncRetrying,
+    retry_if_exception_type,
+    retry_if_not_exception_type,
+    stop_after_attempt,
+    wait_exponential,
+)
 
 from testbed.errors import ClusterError, CommandFailed, Disconnected, UsageError
 from testbed.real.xen.description import Description, XenApiHost, is_in_clear
@@ -45,7 +51,8 @@ LABEL = "carico-cluster"
 """Key in `other_config` of a guest's label."""
 HOST_KEY = "carico-host-key"
 """Key among the guest's metrics; the guest has written it to ``control/carico-host-key``."""
-CALL_S = 300.0
+CALL_S = 30.0
+"""The longest that an answer may take; what takes long in a pool is a task, whose state is asked for."""
 TASK_GUEST = "carico-guest"
 """Key in `other_config` of the name of the guest that a task is for."""
 _TASK_HEADER = f"x-http-other-config-{TASK_GUEST}"
@@ -86,6 +93,10 @@ class Refused(CommandFailed):
     def __init__(self, message: str, code: str) -> None:
         super().__init__(message, None)
         self.code = code
+
+
+class Silent(Disconnected):
+    """The pool has not answered within `CALL_S`."""
 
 
 class _SentOnce(xmlrpc.client.Transport):
@@ -151,6 +162,7 @@ class PoolSession:
         left = asyncio.get_running_loop().run_in_executor(self._thread, self._log_out)
         self._thread.shutdown(wait=False)
         await asyncio.wait([left], timeout=_LOG_OUT_S)
+        left.cancel()
 
     def _log_out(self) -> None:
         if self._session is not None:
@@ -179,6 +191,9 @@ class PoolSession:
                 f"{where} shows a certificate that is not trusted ({error.verify_message}): name the file of its "
                 f"certificate (host: certificate)"
             ) from error
+        except TimeoutError as error:
+            self._forget()
+            raise Silent(f"{where} has not answered {method} within {CALL_S:g} s") from error
         except (OSError, http.client.HTTPException, xmlrpc.client.Error) as error:
             self._forget()
             raise Disconnected(f"{where} does not answer {method}: {error or type(error).__name__}") from error
@@ -380,8 +395,7 @@ class XenApiDriver:
 
     async def close(self) -> None:
         """Log out; see `Driver.close`."""
-        for session in self._sessions.values():
-            await session.close()
+        await asyncio.gather(*(session.close() for session in self._sessions.values()))
 
     @property
     def _general(self) -> PoolSession:
@@ -441,9 +455,9 @@ async def _destroy(pool: PoolSession, vm: str, record: Mapping[str, Any]) -> Non
 
 
 def _retrying() -> AsyncRetrying:
-    """Return what repeats a call if the connection is lost."""
+    """Return what repeats a call if the connection is lost; a pool that hangs would only be silent for longer."""
     return AsyncRetrying(
-        retry=retry_if_exception_type(Disconnected),
+        retry=retry_if_exception_type(Disconnected) & retry_if_not_exception_type(Silent),
         stop=stop_after_attempt(_TRIES),
         wait=wait_exponential(FIRST_PAUSE_S, max=10),
         reraise=True,

@@ -205,6 +205,33 @@ def test_what_a_pool_does_for_longer_than_a_removal_waits_is_swept_by_the_next_r
     assert left(pool) == registry.all() == []
 
 
+def test_a_pool_that_hangs_is_not_asked_again_and_again_after_ctrl_c(made, pool, life, monkeypatch):
+    assert xenapi.CALL_S <= 30
+    monkeypatch.setattr(xenapi, "CALL_S", 0.3)
+    cluster, registry = life(made())
+
+    def hang():
+        pool.called.clear()
+        pool.answers.clear()
+        threading.Timer(0.1, interrupt).start()
+
+    pool.troubles.append(Trouble("VM.set_tags", "slow", then=hang))
+    with pytest.raises(KeyboardInterrupt) as interrupted:
+        cluster.open()
+    # The call that hangs, the undoing of the guest, a log-out, and the removal of the cluster.
+    assert len(pool.called) <= 4
+    assert "has not answered task.get_all_records within 0.3 s" in "".join(interrupted.value.__notes__)
+    assert len(registry.all()) == 1
+
+
+def test_all_sessions_log_out_at_the_same_time(made, pool, folder):
+    all_at_once = threading.Barrier(4)  # a session for each guest, and one for what concerns none
+    pool.troubles.append(Trouble("session.logout", "slow", times=4, then=lambda: all_at_once.wait(3)))
+    made(3).maker.create(NAME, folder, 60)
+    assert not all_at_once.broken
+    assert pool.sessions == set()
+
+
 def test_tasks_of_others_are_never_touched(made, pool, folder):
     pool.tasks["theirs"] = {"name_label": "Async.VM.clone", "status": "pending", "other_config": {}}
     pool.tasks["another"] = pool.tasks["theirs"] | {"other_config": {"carico-guest": f"{NAME}1-0"}}
