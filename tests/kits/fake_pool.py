@@ -19,6 +19,7 @@ from tests.kits.fake_machine import ServerLoop
 PASSWORD = "the-pools-password"
 TEMPLATE = "carico-guest"
 NETWORK = "guests"
+HOST = "OpaqueRef:host"
 
 
 class Failure(Exception):
@@ -90,6 +91,9 @@ class FakePool:
         self.cancels = True
         """Whether its tasks can be cancelled."""
         self.vms: dict[str, dict] = {}
+        self.hosts = {HOST: {"enabled": True, "free": 64 << 30}}
+        self.storage = {"name_label": "local", "type": "ext", "physical_size": 1 << 40, "physical_utilisation": 0}
+        self.disk = {"virtual_size": 8 << 30, "physical_utilisation": 1 << 20}
         self.vbds: dict[str, dict] = {}
         self.vdis: dict[str, list[str]] = {}
         """The attachments of each disk."""
@@ -128,6 +132,8 @@ class FakePool:
             "other_config": {},
             "tags": [],
             "guest_metrics": f"metrics of {vm}",
+            "resident_on": "OpaqueRef:NULL",
+            "memory_static_max": str(1 << 30),
             "VIFs": [],
             "xenstore_data": {},
             **fields,
@@ -234,8 +240,15 @@ class FakePool:
         """What older versions of the package ask after a login."""
         return ["OpaqueRef:pool"] if name == "get_all" else "OpaqueRef:host"
 
-    def _host(self, name, host):
+    def _host(self, name, host=None):
+        if name == "get_all_records":
+            return {ref: {"enabled": record["enabled"]} for ref, record in self.hosts.items()}
+        if name == "compute_free_memory":
+            return str(self.hosts[host]["free"])
         return {"get_API_version_major": "2", "get_API_version_minor": "21"}[name]
+
+    def _sr(self, name, storage):
+        return {key: str(value) for key, value in self.storage.items()}
 
     def _task(self, name, *values):
         if name == "get_all_records":
@@ -271,6 +284,8 @@ class FakePool:
             raise Failure("HANDLE_INVALID", "VDI", vdi)
         if name == "get_VBDs":
             return self.vdis[vdi]
+        if name == "get_record":
+            return {"SR": "OpaqueRef:storage"} | {key: str(value) for key, value in self.disk.items()}
         for vbd in self.vdis.pop(vdi):
             del self.vbds[vbd]
         return ""
@@ -314,7 +329,7 @@ class FakePool:
         self.guests[ref] = guest
         self.started(guest)
         self.servers.run(guest.listen(settings["address"].partition("/")[0], self.port))
-        vm["power_state"] = "Running"
+        vm |= {"power_state": "Running", "resident_on": HOST, "memory_static_max": vm["memory_limits"][0]}
         self.told[vm["guest_metrics"]] = {"carico-host-key": guest.public_host_key}
         return ""
 

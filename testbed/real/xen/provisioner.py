@@ -22,6 +22,8 @@ from testbed.real.xen.ssh import COMMAND_S, Login, SshMachine
 _LABEL = re.compile(r"carico-[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _OURS = uuid.UUID("5f8a2f0e-2f0c-5f43-9f0d-6a1a2c0f4d5b")
 """The namespace of our guests' ids, a random number."""
+GUEST_BYTES = 256 << 20
+"""Space that a guest is likely to need at least; measured: 212 KB after its boot, and what pods and logs write."""
 POLL_S = 2.0
 SSH_PORT = 22
 _ANSWER_S = 2.0

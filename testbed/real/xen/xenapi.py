@@ -41,6 +41,7 @@ from tenacity import (
 
 from testbed.errors import ClusterError, CommandFailed, Disconnected, UsageError
 from testbed.real.xen.description import Description, XenApiHost, is_in_clear
+from testbed.real.xen.pool_room import disks_of, lacking_memory, lacking_space
 from testbed.real.xen.provisioner import Guest, name_pattern
 from workloads.quantity import memory_bytes
 
@@ -270,14 +271,20 @@ class XenApiDriver:
         self._sessions: dict[str, PoolSession] = {}
 
     async def problems(self) -> Sequence[str]:
-        """Check that there are the template and the network; see `Driver.problems`."""
-        found = []
-        for look in (self._template, self._network):
-            try:
-                await look()
-            except UsageError as error:
-                found.append(str(error))
-        return found
+        """Check template, network, memory and space; see `Driver.problems`."""
+        guests, ask = self._guests, self._general.ask
+        records = await ask("VM.get_all_records")
+        ours = {vm: record for vm, record in records.items() if {TEMPLATE, LABEL} <= record["other_config"].keys()}
+        found, lacking = [], [await lacking_memory(ask, guests, ours.values())]
+        try:
+            lacking.append(await lacking_space(ask, guests, await self._template(), ours))
+        except UsageError as error:
+            found.append(str(error))
+        try:
+            await self._network()
+        except UsageError as error:
+            found.append(str(error))
+        return found + [f"{self._where} {what}" for what in lacking if what]
 
     async def create(self, guest: Guest, public_key: str) -> None:
         """Clone the template and start the clone; see `Driver.create`."""
@@ -445,12 +452,9 @@ async def _destroy(pool: PoolSession, vm: str, record: Mapping[str, Any]) -> Non
     if record["power_state"] != "Halted":
         await _unless_gone(pool.finish("VM.hard_shutdown", vm))
     # The disks first: without the guest nobody would know whose they are.
-    for attached in await pool.ask("VM.get_VBDs", vm):
-        device = await pool.ask("VBD.get_record", attached)
-        if device["type"] != "Disk" or device["empty"]:
-            continue
-        if len(await pool.ask("VDI.get_VBDs", device["VDI"])) == 1:  # nobody else's, too
-            await _unless_gone(pool.finish("VDI.destroy", device["VDI"]))
+    for disk in await disks_of(pool.ask, vm):
+        if len(await pool.ask("VDI.get_VBDs", disk)) == 1:  # nobody else's, too
+            await _unless_gone(pool.finish("VDI.destroy", disk))
     await _unless_gone(pool.finish("VM.destroy", vm))
 
 

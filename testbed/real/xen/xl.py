@@ -19,7 +19,7 @@ import asyncssh
 
 from testbed.errors import ClusterError, CommandFailed, UsageError
 from testbed.real.xen.description import Description, XlHost
-from testbed.real.xen.provisioner import Guest, id_of, name_pattern
+from testbed.real.xen.provisioner import GUEST_BYTES, Guest, id_of, name_pattern
 from testbed.real.xen.ssh import Login, SshMachine
 from workloads.quantity import memory_bytes
 
@@ -33,8 +33,6 @@ _CREATE_S = 600.0
 """`xl create` takes a second or two on a machine, and minutes where an emulator runs the host beside other work."""
 _DESTROY_S = 120.0
 _CONSOLE_S = 3.0
-_GUEST_BYTES = 256 << 20
-"""Space that a guest is likely to need at least; measured: 212 KB after its boot, and what pods and logs write."""
 _CHUNK_SECTORS = 8
 """Sectors that a snapshot copies at once."""
 _NEW_LOOP = ("losetup", "--find", "--show")
@@ -128,7 +126,7 @@ class XlDriver:
 
     async def _problem_with_folder(self) -> str:
         folder, guests = self._host.folder, self._guests.count
-        wanted = guests * _GUEST_BYTES >> 20
+        wanted = guests * GUEST_BYTES >> 20
         try:
             await self._ask("mkdir", "-p", folder)
             real = (await self._ask("realpath", folder)).strip()

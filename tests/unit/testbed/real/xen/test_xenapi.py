@@ -343,6 +343,45 @@ def test_what_the_pool_lacks_is_said_before_anything_is_made(made, pool):
     assert pool.names == []
 
 
+def test_memory_that_does_not_suffice_is_a_problem(made, pool):
+    pool.hosts["OpaqueRef:host"]["free"] = (5 << 30) - 1
+    pool.hosts |= {"second": {"enabled": True, "free": 3 << 30}, "third": {"enabled": False, "free": 64 << 30}}
+    assert made(3, memory="2Gi").maker.preflight() == []
+    (problem,) = made(4, memory="2Gi").maker.preflight()
+    assert str(problem) == (
+        f"pool {pool.url} has 8191 MiB of memory free on enabled hosts, where 3 guests of 2Gi fit; 4 guests need "
+        "8192 MiB: describe fewer or smaller ones, or stop others"
+    )
+
+
+@pytest.mark.parametrize(("kind", "needed"), [("ext", 512), ("lvmoiscsi", 16384)])
+def test_space_that_does_not_suffice_is_a_problem(made, pool, kind, needed):
+    size = (needed << 20) + (1 << 30)
+    pool.storage |= {"type": kind, "physical_size": size, "physical_utilisation": 1 << 30}
+    one = made(2)
+    assert one.maker.preflight() == []
+    pool.storage["physical_utilisation"] += 1
+    (problem,) = one.maker.preflight()
+    assert str(problem) == (
+        f"pool {pool.url} has {needed - 1} MiB free in the storage 'local' of the template's disk, 2 guests need "
+        f"{needed} MiB: make room, or copy the template to another storage"
+    )
+    pool.storage["physical_size"] = -1
+    assert one.maker.preflight() == []
+
+
+def test_what_guests_take_that_were_made_before_is_there_for_the_next(made, pool, folder):
+    one = made(memory="1Gi")
+    one.maker.create(NAME, folder, 60)
+    pool.add_vm("web", resident_on="OpaqueRef:host")
+    pool.hosts["OpaqueRef:host"]["free"] = 0
+    pool.storage |= {"physical_size": 300 << 20, "physical_utilisation": 300 << 20}
+    pool.disk["physical_utilisation"] = 256 << 20
+    assert one.maker.preflight() == []
+    assert ["fit; 2 guests need 2048 MiB" in str(problem) for problem in made(2).maker.preflight()] == [True, False]
+    one.maker.delete(NAME, folder)
+
+
 @pytest.mark.parametrize(
     "body", [b"<html><p>Log in</html>", b"", xmlrpc.client.dumps((4,), methodresponse=True).encode()]
 )
@@ -364,7 +403,7 @@ def test_what_is_no_pool_is_a_problem(made, body):
         problems = made(url=f"http://127.0.0.1:{page.server_address[1]}").maker.preflight()
         page.shutdown()
     (problem,) = problems
-    assert "does not answer VM.get_by_name_label as a pool does" in str(problem)
+    assert "does not answer VM.get_all_records as a pool does" in str(problem)
     assert "name the pool's own address (host: url)" in str(problem)
 
 
