@@ -117,8 +117,8 @@ class Bootstrap:
                 command = await printing(guests[0], *_PRINT_JOIN)
                 joining.set_result(read_join(command, f"kubeadm on {guests[0].name}"))
             else:
-                folder = Path(given.kubeconfig).parent
-                write_secret(self.kubeconfig, movable_kubeconfig(text_of(given.kubeconfig), folder))
+                file = Path(given.kubeconfig)
+                write_secret(self.kubeconfig, movable_kubeconfig(text_of(given.kubeconfig), file))
                 joining.set_result(read_join(text_of(given.join), given.join))
 
     async def _replaced_once(self, guest: Guest, make: Callable[[], Awaitable[None]], guests: int) -> None:

@@ -96,6 +96,26 @@ def test_a_kubeconfig_is_copied_with_the_paths_that_it_means(made, folder, tmp_p
     assert copied["users"][0]["user"] == user | {"client-key": str(tmp_path / "admin.key")}
 
 
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "it has not the form of a kubeconfig: Expected `object`, got `null`"),
+        ("secret", "it has not the form of a kubeconfig: Expected `object`, got `str`"),
+        ("users: [{user: secret}]", "kubeconfig: Expected `object | null`, got `str` - at `$.users[0].user`"),
+        ("clusters: {}\nusers: {token: 'secret", "it is no YAML from line 2 on"),
+    ],
+)
+def test_a_kubeconfig_that_has_become_invalid_ends_the_run_with_its_name(made, dom0, folder, given, text, problem):
+    one = made(1, control_plane=given)
+    Path(given["kubeconfig"]).write_text(text)
+    with pytest.raises(ClusterError) as failed:
+        one.maker.create(NAME, folder, 60)
+    assert f"the kubeconfig {given['kubeconfig']} (control_plane) cannot be used: " in str(failed.value)
+    assert str(failed.value).endswith(problem)
+    assert "secret" not in str(failed.value)
+    assert dom0.left == []
+
+
 def test_nodes_that_a_silent_control_plane_still_has_are_swept_when_it_answers(made, dom0, life, server, given):
     one = made(1, control_plane=given)
     cluster, registry = life(one)
