@@ -352,7 +352,11 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, with which a few hundred bytes can stand for billions of values, and tags that do not fit."""
+    """Refuses aliases, equal keys in a mapping, and tags that do not fit.
+
+    With aliases, a few hundred bytes can stand for billions of values. Of equal keys PyYAML would silently take the
+    last.
+    """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         """Read a value; raises MarkedYAMLError if it is an alias."""
@@ -362,6 +366,17 @@ class PlainLoader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(None, None, problem, alias.start_mark)
         return super().compose_node(parent, index)
 
+    def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
+        """Read a mapping; raises MarkedYAMLError if it has a key twice."""
+        node: yaml.MappingNode = super().compose_mapping_node(anchor)
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if (key.tag, key.value) in seen:
+                    raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} occurs twice", key.start_mark)
+                seen.add((key.tag, key.value))
+        return node
+
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Make a value; raises MarkedYAMLError if a tag wants what the text is not, such as ``!!int ''``."""
         try:
@@ -369,6 +384,11 @@ class PlainLoader(yaml.SafeLoader):
         except (LookupError, AttributeError, TypeError, ValueError) as error:  # as PyYAML fails then
             problem = f"the value does not have the type {node.tag!r}"
             raise yaml.MarkedYAMLError(None, None, problem, node.start_mark) from error
+
+
+def yaml_problem(error: Exception) -> str:
+    """Return in one line, with the place, what is wrong with a YAML text, by the error that reading it has caused."""
+    return " ".join(str(error).split()).replace(' in "<unicode string>"', "")
 
 
 def read_config(path: Path, kind: type[Config]) -> Config:
@@ -385,8 +405,7 @@ def read_config(path: Path, kind: type[Config]) -> Config:
     except (OSError, ValueError) as error:
         raise InvalidConfig(f"cannot read the configuration {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
-        problem = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
-        raise InvalidConfig(f"{path} is not YAML: {problem}") from error
+        raise InvalidConfig(f"{path} is not YAML: {yaml_problem(error)}") from error
     try:
         config = msgspec.convert({} if document is None else document, kind)
         msgspec.json.encode(config)  # refuses half of a pair of surrogates, which YAML can write but is no text

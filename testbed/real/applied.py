@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 from carico.clock import Clock
-from carico.config import PlainLoader
+from carico.config import PlainLoader, yaml_problem
 from carico.deployment.rollout import wait_rolled_out
 from carico.errors import CaricoError, InvalidInput
 from carico.kube.objects import KubeObject, KubeObjects, defined, is_custom, is_definition, placed, title
@@ -52,8 +52,7 @@ def objects_of(text: str) -> list[dict[str, Any]]:
     try:
         documents = list(yaml.load_all(text, Loader=PlainLoader))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
-        problem = " ".join(str(error).split()).replace(' in "<unicode string>"', "")
-        raise InvalidInput(f"it is not YAML: {problem}") from error
+        raise InvalidInput(f"it is not YAML: {yaml_problem(error)}") from error
     things: list[object] = []
     for document in documents:
         items = document.get("items") if isinstance(document, dict) and document.get("kind") == "List" else [document]

@@ -16,7 +16,7 @@ import msgspec
 import yaml
 from msgspec import Meta
 
-from carico.config import PlainLoader
+from carico.config import PlainLoader, yaml_problem
 from testbed.errors import UsageError
 from workloads.errors import InvalidQuantity, Key, Misfit
 from workloads.fitting import fitted
@@ -174,7 +174,7 @@ def read_description(file: Path) -> Description:
     except OSError as error:
         raise UsageError(f"the description of Xen guests {file} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is no YAML: {error}") from error
+        raise UsageError(f"{file} is no YAML: {yaml_problem(error)}") from error
     try:
         description: Description = fitted(_with_preset(document), Description)
         _check(description)

@@ -85,6 +85,7 @@ def test_a_password_is_not_sent_in_clear_text(read, url):
         ("driver", "driver: xm", "line 2: driver: one of xl, xenapi is needed, got 'xm'"),
         ("ramdisk", "ramdisk: initrd", "line 9: ramdisk: an absolute path of letters, .* is needed, got 'initrd'"),
         ("kernel", 'kernel: "/boot/a\\" b"', "line 8: "),
+        ("preset", "kernel: /boot/another", r"guests\.yaml is no YAML: the key 'kernel' occurs twice, line 8"),
         ("preset", "count: 200", "line 10: addresses: as many addresses as guests are needed, 200, got 3"),
         (
             "addresses",
