@@ -10,6 +10,7 @@ from testbed.errors import DockerFailed
 from testbed.images.catalogue import PURPOSES, Catalogue
 from testbed.images.docker import Docker
 from testbed.images.image import REGISTRY
+from testbed.images.kept import is_running, lock_of
 from testbed.images.programs import PROGRAM_SETS
 from testbed.images.python_image import PUBLISHED_BASE
 
@@ -30,8 +31,8 @@ def outdated_programs(catalogue: Catalogue) -> list[Path]:
     ours = re.compile(rf"(?:{names})-[0-9a-f]{{16}}|\.(?:{names})-\w+")
     if not programs.kept.is_dir():
         return []
-    there = programs.kept.iterdir()
-    return sorted(one for one in there if ours.fullmatch(one.name) and one.is_dir() and one not in present)
+    there = [one for one in programs.kept.iterdir() if ours.fullmatch(one.name) and one.is_dir()]
+    return sorted(one for one in there if one not in present and not is_running(one))
 
 
 def outdated_images(catalogue: Catalogue) -> list[str]:
@@ -53,6 +54,7 @@ def remove_programs(folder: Path) -> str:
     size = sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
     try:
         shutil.rmtree(folder)
+        lock_of(folder).unlink(missing_ok=True)
     except OSError as error:
         return f"{folder} is not removed: {error.strerror}"
     return f"removed {folder}, {size / 2**20:.0f} MiB"

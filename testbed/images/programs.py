@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from testbed.errors import BuildFailed
+from testbed.images.kept import appear
 from testbed.images.step import STEP_S, run_step
 from testbed.results.provenance import machine
 from testbed.results.run import Machine
@@ -100,23 +100,15 @@ class Programs:
         Raises
         ------
         BuildFailed
-            If Go fails; the message has its last lines.
+            If Go fails, with its last lines in the message, or if the folder cannot be made or written.
         """
         folder = self.place(programs)
         if folder.is_dir():
             return folder
-        try:
-            folder.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise BuildFailed(
-                f"cannot write to {folder.parent} ({error.strerror}): name a folder that can be made or written"
-            ) from error
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{programs.name}-") as made:
+        with appear(folder) as out:
             # A copy, because an installed package may be read-only, and Go locks the module's files.
-            module = Path(made) / "module"
+            module = out.parent / "module"
             shutil.copytree(self._modules / programs.name, module)
-            out = Path(made) / "programs"
-            out.mkdir()
             packages = sorted(set(programs.packages.values()))
             on_progress(f"{programs.name}: looking up packages")
             wanted = len(self._run(module, "list", "-mod=readonly", "-deps", *packages).split())
@@ -124,11 +116,6 @@ class Programs:
                 on_line = _shown(on_progress, f"{programs.name}: {program}", wanted)
                 command = [self._go, "build", *self._flags(programs), "-o", str(out / program), package]
                 run_step(command, on_line, module, self._environment())
-            try:
-                out.rename(folder)
-            except OSError:  # another process was faster
-                if not folder.is_dir():
-                    raise
         return folder
 
     def check_go(self) -> None:

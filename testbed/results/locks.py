@@ -62,7 +62,7 @@ class ActiveProcesses:
     @property
     def any_active(self) -> bool:
         """Whether any process is active, this one included."""
-        return any(_is_locked(file) for file in self.folder.glob("*"))
+        return any(is_locked(file) for file in self.folder.glob("*"))
 
     def join(self) -> None:
         """Count as active until `leave` or the end of this process; raises OSError."""
@@ -80,7 +80,8 @@ class ActiveProcesses:
             lock.release()
 
 
-def _is_locked(file: Path) -> bool:
+def is_locked(file: Path) -> bool:
+    """Whether a process holds the lock at a path, this one included."""
     lock = FileLock(file)
     try:
         lock.acquire(timeout=0)

@@ -1,6 +1,9 @@
 """Pruning removes the programs and images that nothing uses any more, and nothing else."""
 
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -58,6 +61,24 @@ def test_programs_of_other_versions_and_killed_builds_are_removed(kept, catalogu
     ]
     assert sorted(kept.iterdir()) == sorted([*present, others])
     assert prune(kept, capsys) == ["nothing is out of date"]
+
+
+@pytest.mark.parametrize("name", ["guest", "kernel", "xen-host", "etcd"])
+def test_the_folder_of_a_build_stays_until_its_process_ends(kept, catalogue, capsys, name):
+    build = (
+        "import sys, time; from pathlib import Path; from testbed.images.kept import appear\n"
+        "with appear(Path(sys.argv[1])) as made: print(made, flush=True); time.sleep(60)"
+    )
+    command = [sys.executable, "-c", build, str(kept / f"{name}-0123456789abcdef")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        made = Path(process.stdout.readline().strip())
+        try:
+            assert prune(kept, capsys) == ["nothing is out of date"]
+            assert made.is_dir()
+        finally:
+            process.kill()
+    assert prune(kept, capsys) == [f"removed {made.parents[1]}, 0 MiB"]
+    assert list(kept.iterdir()) == []
 
 
 def test_images_of_other_inputs_are_removed_unless_a_container_runs_them(kept, catalogue, file_of, capsys):
