@@ -40,6 +40,7 @@ from tenacity import (
 )
 
 from testbed.errors import ClusterError, CommandFailed, Disconnected, UsageError
+from testbed.real.waiting import wait_until_async
 from testbed.real.xen.description import Description, XenApiHost, is_in_clear
 from testbed.real.xen.pool_room import disks_of, lacking_memory, lacking_space
 from testbed.real.xen.provisioner import Guest, name_pattern
@@ -59,6 +60,8 @@ TASK_GUEST = "carico-guest"
 _TASK_HEADER = f"x-http-other-config-{TASK_GUEST}"
 """The pool copies headers that begin so into the `other_config` of the task that a request makes."""
 _UNFINISHED = ("pending", "cancelling")
+_TASK_S = 900.0
+"""The longest that a task may take; copying a disk takes minutes."""
 SETTLE_S = 30.0
 """The longest that a removal waits for the end of tasks that it has cancelled; the next run then tries again."""
 POLL_S = 0.5
@@ -152,8 +155,13 @@ class PoolSession:
     async def finish(self, method: str, *values: Any) -> None:
         """Make a call that may take long, as a task of the pool, and wait for its end; raises as `change` does."""
         task = await self.change(f"Async.{method}", *values)
-        while (record := await self.ask("task.get_record", task))["status"] in _UNFINISHED:
-            await asyncio.sleep(POLL_S)
+        record: dict[str, Any] = {}
+
+        async def running() -> str:
+            record.update(await self.ask("task.get_record", task))
+            return f"the pool's task is {record['status']}" if record["status"] in _UNFINISHED else ""
+
+        await wait_until_async(f"{method} has ended", running, _TASK_S, POLL_S)
         await _unless_gone(self.ask("task.destroy", task))
         if record["status"] != "success":
             raise self._refused(method, record["error_info"] or ["TASK_CANCELLED"])
@@ -363,23 +371,20 @@ class XenApiDriver:
 
     async def _settle(self, pool: PoolSession, guest: Guest) -> None:
         """Cancel what the pool still does for a guest, and wait for its end."""
-        unfinished: set[str] = set()
-        try:
-            async with asyncio.timeout(SETTLE_S):
-                while tasks := await self._tasks(pool, guest):
-                    unfinished = {record["name_label"] for record in tasks.values()}
-                    for task, record in tasks.items():
-                        if record["status"] not in _UNFINISHED:
-                            await _unless_gone(pool.ask("task.destroy", task))
-                        elif record["status"] == "pending":
-                            with suppress(Refused):  # it cannot be cancelled now, or has ended
-                                await pool.ask("task.cancel", task)
-                    await asyncio.sleep(POLL_S)
-        except TimeoutError:
-            raise ClusterError(
-                f"{self._where} has not ended {', '.join(sorted(unfinished))} for guest {guest.name} within "
-                f"{SETTLE_S:g} s"
-            ) from None
+
+        async def unfinished() -> str:
+            tasks = await self._tasks(pool, guest)
+            for task, record in tasks.items():
+                if record["status"] not in _UNFINISHED:
+                    await _unless_gone(pool.ask("task.destroy", task))
+                elif record["status"] == "pending":
+                    with suppress(Refused):  # it cannot be cancelled now, or has ended
+                        await pool.ask("task.cancel", task)
+            return ", ".join(sorted({record["name_label"] for record in tasks.values()}))
+
+        await wait_until_async(
+            f"{self._where} has ended its tasks for guest {guest.name}", unfinished, SETTLE_S, POLL_S
+        )
 
     async def _tasks(self, pool: PoolSession, guest: Guest) -> dict[str, Mapping[str, Any]]:
         records: Mapping[str, Mapping[str, Any]] = await pool.ask("task.get_all_records")
