@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import partial
 
+from carico.demand.settings import DEMAND
 from carico.deployment.costs import Cost, Known, KnownAtNode
 from carico.deployment.status import table
 from carico.printable import printable, shortened
@@ -136,12 +139,15 @@ def _reads(cost: Known | KnownAtNode) -> str:
 def _verdict(cost: Cost) -> str:
     """Say by how much the requests of all pods together are too high or too low, where that is beyond doubt."""
     found = []
-    for unit, demanded, doubt, requested in (
-        ("cores", cost.cores, cost.cores_doubt, cost.requested_cores),
-        ("GiB", cost.gib, cost.gib_doubt, cost.requested_gib),
+    cpu, memory = (cost.cores, cost.cores_doubt), (cost.gib, cost.gib_doubt)
+    for unit, known, assumed, requested in (
+        ("cores", cpu, (DEMAND.first_cores, DEMAND.first_doubt_cores), cost.requested_cores),
+        ("GiB", memory, (DEMAND.first_gib, DEMAND.first_doubt_gib), cost.requested_gib),
     ):
-        if requested is None:
+        # What is assumed of an unknown workload is no ground for a verdict.
+        if requested is None or all(map(partial(math.isclose, rel_tol=0.01), known, assumed)):
             continue
+        demanded, doubt = known
         amount = cost.pods * abs(requested - demanded)
         if abs(requested - demanded) > 2 * doubt and amount >= 0.1:
             found.append(f"{amount:.1f} {unit} {'wasted' if requested > demanded else 'at risk'}")

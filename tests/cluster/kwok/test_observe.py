@@ -41,7 +41,7 @@ TIMEOUT_S = 60.0
 
 @pytest.fixture(scope="module")
 def deployed(carico_cluster):
-    """A cluster that CARICO observes, with three pods of a workload."""
+    """A cluster that CARICO observes."""
     cluster = Cluster(carico_cluster.kubeconfig)
     for node in NODES:
         cluster.add_node(node)
@@ -49,8 +49,6 @@ def deployed(carico_cluster):
     try:
         code, out = cluster.carico("deploy", "--observe", "--wait", "180")
         assert code == 0, out
-        for number, name in enumerate(PODS):
-            cluster.core.create_namespaced_pod(THEIRS, observed(name, NODES[number % 2]))
         yield cluster
     finally:
         cluster.carico("undeploy", "--wait", "180")
@@ -162,9 +160,12 @@ def test_the_table_shows_what_pods_demand_and_a_new_pod_of_the_extender_remember
         web = of_web(deployed)
         return "" if web is not None and web["pods"] == len(PODS) else f"the table has {web}"
 
-    before = {pod.metadata.name: pod.to_dict() for pod in deployed.core.list_namespaced_pod(THEIRS).items}
     with extender(deployed, tmp_path, monkeypatch) as process, agents(deployed, tmp_path, process.report_port):
+        # Pods show what they cost when they start.
+        for number, name in enumerate(PODS):
+            deployed.core.create_namespaced_pod(THEIRS, observed(name, NODES[number % 2]))
         wait_until("`carico costs` shows the workload", known, TIMEOUT_S)
+        before = {pod.metadata.name: pod.to_dict() for pod in deployed.core.list_namespaced_pod(THEIRS).items}
         row = next(line for line in costs(deployed).splitlines() if line.startswith(f"{THEIRS}/web-"))
         assert "Pod/web-0 and 2 more" in row
         assert row.split()[5:7] == ["3", "2"], "pods, nodes"

@@ -135,6 +135,14 @@ def test_what_is_in_doubt_is_neither_waste_nor_risk():
     assert show([cost], WIDE).splitlines()[1].endswith("0.02        now")
 
 
+def test_what_is_only_assumed_of_a_workload_is_no_ground_for_a_verdict():
+    assumed = {"cores": 1.0, "cores_doubt": 1.0, "gib": 0.5, "gib_doubt": 0.6}
+    (row,) = show(
+        join([Known(WEB, pods=2, nodes=1, **assumed)], [pod("w", image="web:1", cpu="8", memory="9Gi")]), WIDE
+    ).splitlines()[1:]
+    assert row.endswith("9.00        now"), "nothing is said to be wasted"
+
+
 @pytest.mark.parametrize(
     ("idle_s", "ran"),
     [(None, "-"), (0.4, "0s ago"), (59.9, "59s ago"), (61.0, "1m ago"), (7200.0, "2h ago"), (2e5, "2d ago")],
