@@ -105,8 +105,7 @@ def judge_test(item: pytest.Item) -> None:
     from testbed.report.comparison import failures
 
     gate = _gate_of_test(asked, item.stash[MEASURED], options)
-    _keep_of_test(item, gate)
-    if sentences := failures(gate):
+    if sentences := [*failures(gate), *_keep_of_test(item, gate)]:
         item.stash[NOT_PASSED] = Sentences("\n".join(sentences))
         pytest.fail(item.stash[NOT_PASSED], pytrace=False)
 
@@ -191,15 +190,19 @@ def _keep(state: State, gate: Gate) -> None:
         state.error = f"cannot keep what the gate said in {state.run_path}: {error.strerror}"
 
 
-def _keep_of_test(item: pytest.Item, gate: Gate) -> None:
-    """Keep what a test's gate has said; every test has a file of its own, as any of xdist's processes may run it."""
+def _keep_of_test(item: pytest.Item, gate: Gate) -> list[str]:
+    """Keep what a test's gate has said, and return why that was not possible.
+
+    Every test has a file of its own, as any of xdist's processes may run it.
+    """
     state = item.config.stash[STATE]
     folder = state.record.folder.test_gates
     try:
         folder.mkdir(exist_ok=True)
         _write(folder / f"{zlib.crc32(item.nodeid.encode()):08x}.json", gate, state.options, item.nodeid)
     except OSError as error:
-        pytest.fail(f"cannot keep what the gate said in {folder}: {error.strerror}", pytrace=False)
+        return [f"cannot keep what the gate said in {folder}: {error.strerror}"]
+    return []
 
 
 def _write(path: Path, gate: Gate, options: Options, test: str = "") -> None:

@@ -205,6 +205,19 @@ def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests):
     )
 
 
+def test_a_full_disk_does_not_hide_what_a_tests_gate_says(session, pytester, baseline, tests, monkeypatch):
+    def write_gate(path, gate):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("testbed.results.gate_file.write_gate", write_gate)
+    tests(marker=", fail_on='pod_completion_time:mean:+10%'")
+    pytester.makeconftest(SLOWER)
+    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%")
+    shown = printed(result)
+    assert "pod_completion_time mean (pi-2000) went from a mean of" in shown
+    assert fnmatch(shown, "*cannot keep what the gate said in */gates: No space left on device*")
+
+
 def test_after_a_test_that_failed_by_itself_it_is_run_again(session, pytester, baseline, tests):
     tests(marker=", fail_on='pod_completion_time:mean:+10%'")
     pytester.makeconftest(SLOWER)
