@@ -125,6 +125,17 @@ def find_kubepods(root: Path) -> Path:
     )
 
 
+def pod_folders(kubepods: Path) -> dict[str, Path]:
+    """Return the folders of all pods that have a group, by UID, except static ones.
+
+    Raises
+    ------
+    PodEventsError
+        If the kubelet's folder is gone or cannot be listed.
+    """
+    return {uid: folder for folder, uid in _pods_in(_folders(kubepods)).items()}
+
+
 def _folders(kubepods: Path) -> list[Path]:
     """The folders that pods' folders may be in."""
     names = _names(kubepods)

@@ -81,6 +81,31 @@ class DiskUse(NamedTuple):
     """How much was read, see `Counters.disk_read_work`."""
 
 
+class PodCounters(NamedTuple):
+    """One reading of a pod's own counters."""
+
+    at_s: float
+    """When they were read, seconds on the reader's clock."""
+    cpu_s: float
+    """CPU time that the pod has used so far, seconds."""
+    waited_s: float
+    """For how long at least one of its threads has waited for a CPU so far, seconds."""
+    gib: float
+    """Memory that it holds now, without the page cache, GiB."""
+
+
+class PodUse(NamedTuple):
+    """What a pod used between two readings."""
+
+    cores: float
+    waiting: float
+    """The share of the time for which at least one of its threads waited for a CPU, [0, 1]."""
+    gib: float
+    """Memory that it held at the end, without the page cache, GiB."""
+    gib_per_s: float
+    """By how much that has grown."""
+
+
 CPU_METRICS = ("utilisation-and-pressure", "utilisation", "utilisation-pressure-and-steal")
 """How CPU usage is computed. The mean of utilisation and pressure keeps growing with the number of pods when all CPUs
 are busy (thesis §4.2.1); utilisation alone is the metric of an early prototype that packed too few pods. A guest of a
@@ -146,6 +171,21 @@ def disk_use_between(previous: Counters, current: Counters) -> DiskUse | None:
     if not current.disk_read_work or elapsed_s <= 0 or reading_s < 0 or work < 0:
         return None
     return DiskUse(reading_s / elapsed_s, work / elapsed_s)
+
+
+def pod_use_between(before: PodCounters, after: PodCounters) -> PodUse | None:
+    """Return what a pod used between two readings.
+
+    Returns
+    -------
+    PodUse or None
+        None if no time has passed, or a counter fell, because the counters are those of another pod.
+    """
+    elapsed_s = after.at_s - before.at_s
+    cpu_s, waited_s = after.cpu_s - before.cpu_s, after.waited_s - before.waited_s
+    if not elapsed_s > 0 or cpu_s < 0 or waited_s < 0:
+        return None
+    return PodUse(cpu_s / elapsed_s, min(waited_s / elapsed_s, 1.0), after.gib, (after.gib - before.gib) / elapsed_s)
 
 
 def consecutive(readings: Sequence[Counters]) -> tuple[Counters, Counters]:

@@ -30,6 +30,7 @@ NEEDS_AN_EXTRA = (
     "carico.podevents.cgroups",
     "carico.podevents.containerd",
     "carico.podevents.folder_watch",
+    "carico.podevents.pod_groups",
     "carico.rpc",
     "carico.telemetry.metrics_server",
     "carico.telemetry.recording",
