@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from carico.arrays import BoolArray, FloatArray, IntArray
-from carico.telemetry.counters import Counters
+from carico.telemetry.counters import Counters, PodCounters
 from testbed.simulation.nodes.contention import Contention, Tick
 from testbed.simulation.nodes.counters import KernelCounters
 from testbed.simulation.nodes.cpu import cgroup_weight, share_cpu, some_pressure, throttled_pressure
@@ -160,6 +160,8 @@ class NodeFleet:
         # The share of the tick in which a task runs: from its end on it uses no CPU and waits for none.
         runs = np.divide(before, progress, out=np.ones_like(before), where=progress > before)
         counters.pressure_s += self._pressure_until_ends(pressure, node, threads, runs) * dt
+        tasks.used[active] += rate * runs * dt
+        tasks.waited[active] += np.minimum(np.maximum(threads - rate, 0.0), 1.0) * runs * dt
         used_s = per_node(node, rate * runs, self.nodes) * dt
         usable_s = cores * dt
         used_s += switch_phases(tasks, active, node, useful=useful, spare_s=usable_s - used_s)
@@ -184,6 +186,12 @@ class NodeFleet:
     def counters(self) -> Counters:
         """Return what the nodes' /proc shows now: cumulative, in the kernel's own units."""
         return self._counters.read(self.now, self._memory, self._disks)
+
+    def container_counters(self, task: int) -> PodCounters:
+        """Return what the control group of a container shows now."""
+        tasks = self._tasks
+        gib = float(tasks.resident[task]) / 2.0**30
+        return PodCounters(self.now, float(tasks.used[task]), float(tasks.waited[task]), gib)
 
     def contention(self, tasks: IntArray) -> Contention:
         """Return what containers met on their nodes in the last tick, even if they were started after it.

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import numpy as np
 import simpy
 
 from carico.arrays import BoolArray, IntArray
+from carico.telemetry.counters import PodCounters
 from testbed.simulation.control_plane.api import ApiServer, Pod, Process, RateLimiter
 from testbed.simulation.nodes.cpu import cgroup_weight
 from testbed.simulation.nodes.fleet import NodeFleet
@@ -64,6 +65,8 @@ class Kubelets:
         """Running pods per node: the truth, for the measurements."""
         self.up: BoolArray = np.ones(fleet.nodes, dtype=np.bool_)
         """Nodes that are up; on others no pod starts, and the API hears nothing from them."""
+        self._tasks: dict[str, int] = {}
+        """The task of every pod whose container runs, by UID."""
         self._back: dict[int, simpy.Event] = {}
         self._boots: IntArray = np.zeros(fleet.nodes, dtype=np.int64)
         api.watch(bound=self._bound)
@@ -80,6 +83,10 @@ class Kubelets:
         self.up[node] = True
         if node in self._back:
             self._back.pop(node).succeed()
+
+    def pod_counters(self, uids: Collection[str]) -> dict[str, PodCounters]:
+        """Return what the control groups of those of these pods show whose containers run, by UID."""
+        return {uid: self._fleet.container_counters(self._tasks[uid]) for uid in uids if uid in self._tasks}
 
     def _wait_until_up(self, node: int) -> Process:
         while not self.up[node]:
@@ -135,6 +142,7 @@ class Kubelets:
             pod.finished_s, pod.outcome, pod.stop = max(at, began), outcome, None
             self.running[node] -= not pod.job.platform
             self._servers.end(pod)
+            self._tasks.pop(pod.uid, None)
             over.succeed()
 
         def ended(at: float, how: str) -> None:
@@ -143,6 +151,7 @@ class Kubelets:
         task = fleet.run_container(
             node, demand, pod.work, weights=weights_of(pod, fleet.memory_bytes[node]), ended=ended
         )
+        self._tasks[pod.uid] = task
         self._servers.begin(pod, task)
         if parameters.started_cpu_s:
             fleet.run_burst(node, parameters.started_cpu_s)

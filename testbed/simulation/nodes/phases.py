@@ -49,6 +49,7 @@ def switch_phases(
         more_s += per_node(where, more / worth, nodes)
         tasks.left[rows] -= more
         tasks.done[rows] += more
+        tasks.used[rows] += more / worth
         tasks.phase_left[rows] = tasks.phase_work[rows, phase] - since - more
         places = places[(tasks.phase_left[rows] <= 0.0) & (tasks.left[rows] > NOTHING_S)]
     return more_s

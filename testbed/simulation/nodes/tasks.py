@@ -50,6 +50,10 @@ class Tasks:
         """CPU-seconds to go."""
         self.done: FloatArray = np.zeros(rows)
         """CPU-seconds done."""
+        self.used: FloatArray = np.zeros(rows)
+        """CPU time used, seconds: more than what is done where CPUs are slow, or contended."""
+        self.waited: FloatArray = np.zeros(rows)
+        """For how long at least one thread has waited for a CPU, seconds."""
         self.threads: FloatArray = np.zeros(rows)
         self.weight: FloatArray = np.zeros(rows)
         self.loss: FloatArray = np.zeros(rows)
