@@ -165,6 +165,13 @@ SHAPES: dict[str, Shape] = {
         _jobs("growing-memory", _TASK.format("grows", "cores: 0.5, cpu_seconds: 20, memory: 1300Mi, growth: 0.5", 200)),
         (*_memory(("500Mi", "1Gi", "1400Mi", "2Gi")), *_cpu(("250m", "500m", "1000m"), ",memory=1400Mi")),
     ),
+    "slowly-growing-memory": Shape(
+        _jobs(
+            "slowly-growing-memory",
+            _TASK.format("grows", "cores: 0.25, cpu_seconds: 15, memory: 1800Mi, growth: 0.8", 150),
+        ),
+        (*_memory(("500Mi", "1Gi", "1900Mi", "2500Mi")), *_cpu(("250m", "500m", "1000m"), ",memory=1900Mi")),
+    ),
     "wide-pods": Shape(
         _jobs(
             "wide-pods",
@@ -240,6 +247,7 @@ RULES: dict[str, str] = {
     "pooling": f"{WITHOUT}pooling",
     "the memory of workloads": ",learned_s=1e12",
     "the disk": ",reads_from=1e9",
+    "reading pods": ",pods_s=0",
     "fading": ",fade_s=1e9",
     "churn as a workload": ",churn_s=0",
     "censoring": ",saturated=10",

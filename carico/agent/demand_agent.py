@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from carico.demand.settings import DemandVariant
 from carico.demand.workload import workload_named
 from carico.podevents.source import PodChange, PodEventSource
 from carico.scheduling.report import ReportReply
-from carico.telemetry.counters import cpu_left, disk_use_between
+from carico.telemetry.counters import PodCounters, cpu_left, disk_use_between
 from carico.telemetry.sampler import Batch, Sampler
 
 REPORT_PERIOD_S = 1.0
@@ -48,6 +48,8 @@ class DemandAgent(AgentLoop):
     memory_bytes : float
         The node's memory, until telemetry gives it.
     variant : DemandVariant
+    read_pods : callable, optional
+        Returns the counters of those of the pods with these UIDs that can be read. By default none can.
     max_pods : int, optional
         The kubelet's limit.
 
@@ -69,6 +71,7 @@ class DemandAgent(AgentLoop):
         cpus: Callable[[], float],
         memory_bytes: float,
         variant: DemandVariant,
+        read_pods: Callable[[Collection[str]], Mapping[str, PodCounters]] = lambda uids: {},
         reports: Sequence[Mailbox] = (),
         checkpoints: Mailbox | None = None,
         max_pods: int = 110,
@@ -86,6 +89,7 @@ class DemandAgent(AgentLoop):
         )
         self._cpus = cpus
         self._variant = variant
+        self._read_pods = read_pods
         self._max_pods = max_pods
         self._cores, self._sized_at = cpus(), clock.now()
         self.model = NodeDemand(node, self._cores, memory_bytes / GIB, variant, clock.now())
@@ -106,9 +110,12 @@ class DemandAgent(AgentLoop):
 
     def take_in(self, batch: Batch) -> None:
         """See `AgentLoop`."""
+        pods = self._pods_read()
         with self._lock:
             self._hear()
             now = self.clock.now()
+            if pods is not None:
+                self.model.observe_pods(pods, now)
             if batch.samples is None:
                 self.model.skip(now)
             else:
@@ -174,12 +181,21 @@ class DemandAgent(AgentLoop):
         with self._lock:
             if change.change > 0:
                 workload = self._workloads.get(change.uid) or workload_named(change.pod)
-                self.model.pod_started(change.uid, workload, change.at)
+                if self._listed:
+                    self.model.pod_started(change.uid, workload, change.at)
+                else:
+                    self.model.pod_found(change.uid, workload)
             else:
                 self.model.pod_stopped(change.uid, change.at)
             if self._listed:
                 self.pod_events += 1
                 self._report(self.clock.now())
+
+    def _pods_read(self) -> Mapping[str, PodCounters] | None:
+        """Read pods if it is time to; pod events need not wait meanwhile."""
+        with self._lock:
+            uids = self.model.pods_to_read(self.clock.now())
+        return self._read_pods(uids) if uids else None
 
     def _hear(self) -> None:
         """Take in the schedulers' answers."""

@@ -29,6 +29,7 @@ from carico.demand.settings import DemandVariant
 from carico.files import require_writable
 from carico.http.expiry import Expiry
 from carico.http.health import serve_status
+from carico.podevents.pod_groups import PodGroups
 from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
@@ -73,6 +74,7 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
                 cpus=sized.cpus,
                 memory_bytes=float(sized.read().memory_total),
                 variant=variant,
+                read_pods=PodGroups(config.pod_events.cgroup_root, clock).read,
                 reports=reports,
                 checkpoints=checkpoints,
                 max_pods=config.max_pods,

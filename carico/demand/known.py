@@ -16,7 +16,9 @@ from carico.arrays import FloatArray, IntArray
 
 
 class Known:
-    """The pods of each workload on each node, and what memory a pod holds there; nodes are columns of other arrays.
+    """The pods of each workload on each node, what memory a pod holds there, and whether pods were measured there.
+
+    Nodes are columns of other arrays.
 
     Examples
     --------
@@ -36,8 +38,8 @@ class Known:
         self._places: dict[str, IntArray] = {}
         """The same places as arrays, as long as they do not change."""
         self._columns: IntArray = np.zeros(0, np.intp)
-        self._values: FloatArray = np.zeros((2, 0))
-        """Pods, and GiB."""
+        self._values: FloatArray = np.zeros((3, 0))
+        """Pods, GiB, and whether pods were measured."""
         self._free: list[int] = []
 
     @property
@@ -45,13 +47,21 @@ class Known:
         """The workloads that any node knows."""
         return self._of_workload.keys()
 
-    def note(self, column: int, workloads: Sequence[str], pods: Sequence[int], gib: Sequence[float]) -> None:
+    def note(
+        self,
+        column: int,
+        workloads: Sequence[str],
+        pods: Sequence[int],
+        gib: Sequence[float],
+        measured: Sequence[bool] | bool = False,
+    ) -> None:
         """Replace what a node knows."""
         names, places = self._of_node.get(column, ((), None))
         if places is None or names != workloads:
             places = self._keep_places(column, workloads, names)
         self._values[0, places] = pods
         self._values[1, places] = gib
+        self._values[2, places] = measured
 
     def forget(self, column: int) -> None:
         """Drop what a node knows."""
@@ -71,12 +81,16 @@ class Known:
     def spread(self, workload: str, width: int) -> FloatArray:
         """Return the same for all columns, (2, width)."""
         spread, places = np.zeros((2, width)), self._places_of(workload)
-        spread[:, self._columns[places]] = self._values[:, places]
+        spread[:, self._columns[places]] = self._values[:2, places]
         return spread
 
     def runs(self, workload: str) -> bool:
         """Return whether any node runs a pod of a workload."""
         return bool(self._values[0, self._places_of(workload)].any())
+
+    def measured(self, workload: str) -> bool:
+        """Return whether pods of a workload were measured on any node."""
+        return bool(self._values[2, self._places_of(workload)].any())
 
     def _places_of(self, workload: str) -> IntArray:
         places = self._places.get(workload)
@@ -109,7 +123,7 @@ class Known:
             size = self._columns.size
             more = max(size // 2, 64)
             self._columns = np.concatenate((self._columns, np.zeros(more, np.intp)))
-            self._values = np.concatenate((self._values, np.zeros((2, more))), axis=1)
+            self._values = np.concatenate((self._values, np.zeros((3, more))), axis=1)
             self._free = list(range(size + more - 1, size - 1, -1))
         place = self._free.pop()
         self._columns[place] = column

@@ -179,7 +179,8 @@ class Loads:
             over = self._over[node] = {uid: None for uid in self._over[node] if uid in report.counted}
             if not over:
                 del self._over[node]
-        self._known.note(row, told.names, told.pods, told.gib)
+        measured = [known.measured for known in report.workloads.values()]
+        self._known.note(row, told.names, told.pods, told.gib, measured)
         self._columns[:, row] = np.nan
         self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
         self._columns[self._LOWER, row] = lower_level(self._variant, np.array(report.cores))
@@ -274,16 +275,24 @@ class Loads:
         """Whether any node reports running pods of a workload."""
         return self._known.runs(workload)
 
+    def measured(self, workload: str) -> bool:
+        """Whether any node has lately measured pods of a workload by themselves, except for what they read."""
+        return self._known.measured(workload)
+
     def remember(
         self, workloads: Collection[str], elapsed_s: float, now: float, shown: Container[str] | None = None
     ) -> None:
         """Note what those of `workloads` cost whose pods run, and have done so for the last `elapsed_s` seconds.
 
-        If `shown` is given, only pods of these workloads have lately shown what they cost.
+        If `shown` is given, only pods of these workloads have lately shown what they cost by starting or ending; what
+        others cost is known as far as nodes have measured them.
         """
         for workload in filter(self.runs, workloads):
-            for pool in (self.cpu, self.memory, self.reads):
-                pool.remember(workload, elapsed_s, now, shown is None or workload in shown)
+            seen = shown is None or workload in shown
+            self.reads.remember(workload, elapsed_s, now, seen)
+            seen = seen or self.measured(workload)
+            self.cpu.remember(workload, elapsed_s, now, seen)
+            self.memory.remember(workload, elapsed_s, now, seen)
         for memory in self.remembered:
             memory.forget(now)
 

@@ -1,13 +1,13 @@
 """The demand of one node: counts its pods, explains its telemetry by these counts, and reports the result. Sans I/O.
 
-The owner passes in which pods start and stop, what the node demands, and the time.
+The owner passes in which pods start and stop, what the node demands, what each pod uses, and the time.
 """
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from carico.arrays import finite
@@ -19,12 +19,18 @@ from carico.demand.report import MOST_READS, DemandReport, DiskReport, WorkloadR
 from carico.demand.settings import DemandVariant
 from carico.demand.workload import check_saved_workloads
 from carico.saved import checked_mapping
-from carico.telemetry.counters import DiskUse
+from carico.telemetry.counters import DiskUse, PodCounters, PodUse, pod_use_between
 
 MOST_TIMES = 10.0
 """No node of a size has learned that a pod, or the empty node, demands more than this many times that size."""
 LEAST_LEFT = 0.05
 """A node always offers this share of its CPUs: nothing is stolen, and so nothing is learned, while nothing runs."""
+_STEADY_S = 60.0
+"""Pods of a workload neither start nor stop if none has done so for so long."""
+_MOST_NEW = 8
+"""The most pods of a workload that are read often because its memory is unknown."""
+_MEASURED_FOR = 3.0
+"""What pods demand counts as measured for this many times as long as it takes until they are read again."""
 MOST_LEARNED_READS = 10_000.0
 """No node, whatever its size, has learned that a pod, or the empty node, has more reads under way."""
 
@@ -67,17 +73,35 @@ class NodeDemand:
         self._held_gib = 0.0
         self._left = 1.0
         """The share of the CPU time which its threads want that the hypervisor leaves to them."""
+        self._counters: Mapping[str, PodCounters] = {}
+        """The latest readings of pods, by UID."""
+        self._read_at = self._read_new_at = -math.inf
+        self._most_gib: dict[str, float] = {}
+        """The most memory that each running pod was seen to hold, by UID."""
+        self._measured_at: dict[str, float] = {}
+        """When it was last measured what pods of a workload demand."""
+        self._changed_at: dict[str, float] = {}
+        """When a pod of a workload last started or stopped, by workload, if that is not long ago."""
         self._stops: defaultdict[str, float] = defaultdict(float)
         """Rate of stops by workload, per second, at the time of the latest observation."""
 
     def pod_started(self, uid: str, workload: str | None, at: float) -> None:
         """Note that a pod has started; `workload` is None for a pod of the platform, which is part of the baseline."""
         self._pods.started(uid, workload, at)
+        if workload is not None:
+            self._changed_at[workload] = at
+
+    def pod_found(self, uid: str, workload: str | None) -> None:
+        """Note that a pod runs that was there before the agent; `workload` as for `pod_started`."""
+        self._pods.found(uid, workload)
 
     def pod_stopped(self, uid: str, at: float) -> None:
         """Note that a pod is gone."""
-        workload = self._pods.stopped(uid, at)
+        workload, most_gib = self._pods.stopped(uid, at), self._most_gib.pop(uid, None)
+        if workload is not None and most_gib is not None:
+            self._peaks.ended(workload, most_gib)
         if workload is not None:
+            self._changed_at[workload] = at
             self._stops[workload] += 1 / self._variant.stops_s
 
     def pod_identified(self, uid: str, workload: str) -> None:
@@ -117,27 +141,80 @@ class NodeDemand:
         self._decay_stops(elapsed_s)
         if variant.steal_s:
             self._left += (left - self._left) * -math.expm1(-max(elapsed_s, 0.0) / variant.steal_s)
-        self._cpu.advance(elapsed_s)
+        self._changed_at = {name: time for name, time in self._changed_at.items() if at - time <= _STEADY_S}
+        steady = self._measured_at.keys() - self._changed_at.keys()
+        self._cpu.advance(elapsed_s, dict.fromkeys(steady, variant.pods_fade_s))
         self._cpu.learn(means, cores, censored=cores > variant.saturated * self._size[0])
         if disk is not None:
             self._sees_disk = True
             self._disk.observe(disk, elapsed_s)
             self._reads.advance(elapsed_s)
             self._reads.learn(means, disk.reading)
-            self._reads.forget()
+            self._reads.forget(means)
         means.pop(CHURN, None)
         self._memory.advance(elapsed_s)
         self._memory.learn(means, gib)
         self._held_gib = gib
-        self._cpu.forget()
-        self._memory.forget()
+        self._cpu.forget(means)
+        self._memory.forget(means)
         self._peaks.forget(self._memory.workloads)
         eldest, memory = self._pods.eldest(), self._memory.costs()
         self._peaks.observe(
             {name: memory.get(name, self._memory.first) for name in self._pods.now},
-            {name for name in eldest if at - eldest[name] < variant.settling_s and name not in self._stops},
+            {name for name in eldest if self._may_be_settling(name, at - eldest[name]) and name not in self._stops},
             at,
         )
+
+    def pods_to_read(self, at: float) -> Collection[str]:
+        """Return the UIDs of the pods that `observe_pods` is to be told of now; most often there are none."""
+        variant = self._variant
+        if not variant.pods_s or at - max(self._read_at, self._read_new_at) < min(variant.pods_new_s, variant.pods_s):
+            return ()
+        running = self._pods.running
+        if at - self._read_at >= variant.pods_s:
+            self._read_at = at
+            return [uid for uid, workload in running.items() if workload is not None]
+        self._read_new_at = at
+        number: defaultdict[str, int] = defaultdict(int)
+        chosen = []
+        for uid, workload in running.items():
+            if workload is not None and not self._peaks.is_settled(workload) and number[workload] < _MOST_NEW:
+                number[workload] += 1
+                chosen.append(uid)
+        return chosen
+
+    def observe_pods(self, counters: Mapping[str, PodCounters], at: float) -> None:
+        """Learn from what each pod has used since the reading before.
+
+        Parameters
+        ----------
+        counters : mapping
+            By UID; pods that cannot be read are left out.
+        at : float
+            Seconds.
+        """
+        variant, running, before = self._variant, self._pods.running, self._counters
+        self._counters = {uid: reading for uid, reading in before.items() if uid in running} | dict(counters)
+        used: defaultdict[str, list[PodUse]] = defaultdict(list)
+        for uid, reading in counters.items():
+            workload = running.get(uid)
+            use = pod_use_between(before[uid], reading) if uid in before else None
+            if workload is None:
+                continue
+            self._most_gib[uid] = max(self._most_gib.get(uid, 0.0), reading.gib)
+            if use is not None:
+                used[workload].append(use)
+        for workload, pods in used.items():
+            cores, waiting, gib, gib_per_s = (math.fsum(column) / len(pods) for column in zip(*pods, strict=True))
+            self._memory.learn_cost(workload, gib, variant.pods_noise_gib)
+            self._peaks.read(workload, gib, gib_per_s, at)
+            if waiting <= variant.pods_waiting:
+                # A thread that is on a stolen CPU seems neither to run nor to wait.
+                demand = (cores + waiting) / max(self._left, LEAST_LEFT)
+                self._cpu.learn_cost(workload, demand, variant.pods_noise_cores)
+                self._measured_at[workload] = at
+        for workload in [name for name, time in self._measured_at.items() if not self._is_measured(name, at)]:
+            del self._measured_at[workload]
 
     def skip(self, at: float) -> None:
         """Note that there is no telemetry up to `at`: the next observation covers the time from then on."""
@@ -179,6 +256,7 @@ class NodeDemand:
                     cores.get(name, unknown),
                     self._peaks.cost(name),
                     reads.get(name),
+                    self._is_measured(name, at),
                 )
                 for name in names
             },
@@ -217,6 +295,14 @@ class NodeDemand:
         for regression in (cpu, memory, reads):
             regression.advance(elapsed_s)
         self._cpu, self._memory, self._peaks, self._reads, self._disk = cpu, memory, peaks, reads, disk
+
+    def _may_be_settling(self, workload: str, age_s: float) -> bool:
+        """Whether pods whose eldest is of this age may still be getting their initial memory, as far as is known."""
+        return age_s < self._variant.settling_s or (bool(self._counters) and not self._peaks.was_read(workload))
+
+    def _is_measured(self, workload: str, at: float) -> bool:
+        measured_at = self._measured_at.get(workload, -math.inf)
+        return at - measured_at <= _MEASURED_FOR * self._variant.pods_s
 
     def _decay_stops(self, elapsed_s: float) -> None:
         kept = math.exp(-elapsed_s / self._variant.stops_s)

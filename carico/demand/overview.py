@@ -145,16 +145,17 @@ def count_workloads(loads: Loads, shown: Collection[str], waiting: Collection[st
 def _told(loads: Loads, workload: str, shown: bool) -> tuple[Estimate, Estimate, Estimate]:
     """What people are told of a workload: what its pods demand, or when they last showed it.
 
-    What nodes say of pods that go on as they are is more and more what is assumed.
+    What nodes say of pods that go on as they are is more and more what is assumed, unless they are measured.
     """
     pools = loads.cpu, loads.memory, loads.reads
-    running = loads.runs(workload)
-    if running and shown:
-        cores, gib, reads = (pool.cost(workload) for pool in pools)
-        return cores, gib, reads
-    known = [pool.first if running else pool.cost(workload) for pool in pools]
-    cpu, memory, reads = (
-        memory.known(workload) if workload in memory else now
-        for memory, now in zip(loads.remembered, known, strict=True)
-    )
-    return cpu, memory, reads
+    running, measured = loads.runs(workload), loads.measured(workload)
+    told = []
+    for pool, memory, seen in zip(pools, loads.remembered, (shown or measured, shown or measured, shown), strict=True):
+        if running and seen:
+            told.append(pool.cost(workload))
+        elif workload in memory:
+            told.append(memory.known(workload))
+        else:
+            told.append(pool.first if running else pool.cost(workload))
+    cores, gib, reads = told
+    return cores, gib, reads

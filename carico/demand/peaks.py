@@ -2,7 +2,9 @@
 
 Pods hold less memory before and after their peak, but have to fit at their peak. A workload counts as unknown until the
 memory of its pods has stopped growing for a while, and again whenever it grows beyond the peak that is known. As long
-as pods hold less than that, they are no witnesses of the peak: they may be young, and still grow.
+as pods hold less than that, they are no witnesses of the peak: they may be young, and still grow. Pods of all ages hold
+less on average than each of them does at its peak, all the time; so where pods are read one by one, the peaks of those
+that have ended count, too.
 """
 
 from __future__ import annotations
@@ -19,6 +21,12 @@ from carico.saved import checked_array
 RISE = 1.1
 RISE_GIB = 0.02
 """Memory has grown if it is more than `RISE` times the earlier memory and `RISE_GIB`."""
+_GROWS_S = 30.0
+"""Memory that is read pod by pod grows if it would have grown so much within this time, seconds."""
+_ENDED = 0.2
+"""Weight of a pod that has ended in the mean over those before."""
+_ASSUMED = 0.5
+"""With more than this share of the variance about an unknown workload, memory is rather assumed than observed."""
 
 
 @dataclass
@@ -31,11 +39,17 @@ class _Peak:
     """Memory when it was last found to have grown, or the least memory since then."""
     held: float
     """Memory at the latest observation."""
+    assumed: bool = True
+    """Whether that was rather an assumption."""
     rose_at: float = -math.inf
     settled: bool = False
     """Whether the peak is known: memory has stayed constant at it."""
     variance: float = math.inf
     """Variance of the peak, as it was known then."""
+    read: bool = False
+    """Whether it was read how fast pods grow."""
+    of_ended: float = 0.0
+    """Mean over pods that have ended of the most that they held."""
 
 
 class Peaks:
@@ -77,12 +91,14 @@ class Peaks:
                 peak.level, peak.rose_at = gib, at
                 peak.settled &= gib <= peak.gib
             peak.level = min(peak.level, gib)
-            if workload in fresh and not peak.settled:
+            if (workload in fresh or peak.assumed) and not peak.settled:
                 peak.gib = gib  # an assumption so far, not an observation
+            peak.assumed = variance > _ASSUMED * self._first.variance
             may_grow = workload in fresh or at - peak.rose_at < self._growth_s
             if gib < peak.held or not may_grow:  # while pods grow, their peak is still to come
-                peak.gib = gib + math.exp(-elapsed_s / self._peak_s) * max(peak.gib - gib, 0.0)
-            if not may_grow and not _exceeds(peak.gib, gib):
+                least = max(gib, peak.of_ended)
+                peak.gib = least + math.exp(-elapsed_s / self._peak_s) * max(peak.gib - least, 0.0)
+            if not may_grow and not peak.assumed and not _exceeds(peak.gib, gib):
                 peak.settled, peak.variance = True, variance
             elif not peak.settled:
                 peak.gib = max(peak.gib, gib)
@@ -91,6 +107,28 @@ class Peaks:
                 self._costs[workload] = Estimate(max(peak.gib, gib), max(peak.variance, variance))
             else:
                 self._costs[workload] = Estimate(max(peak.gib, self._first.mean), self._first.variance)
+
+    def is_settled(self, workload: str) -> bool:
+        """Return whether the peak of a workload is known."""
+        return workload in self._peaks and self._peaks[workload].settled
+
+    def was_read(self, workload: str) -> bool:
+        """Return whether it was read how fast pods of a workload grow."""
+        return workload in self._peaks and self._peaks[workload].read
+
+    def read(self, workload: str, gib: float, gib_per_s: float, at: float) -> None:
+        """Take in what was read of running pods on average: memory that they hold, and how fast it grows, GiB and s."""
+        peak = self._peaks.get(workload)
+        if peak is not None:
+            peak.read = True
+            if _exceeds(gib + _GROWS_S * gib_per_s, gib):
+                peak.rose_at = at
+
+    def ended(self, workload: str, gib: float) -> None:
+        """Take in that a pod has ended, and the most that it was seen to hold, GiB."""
+        peak = self._peaks.get(workload)
+        if peak is not None:
+            peak.of_ended += (_ENDED if peak.of_ended else 1.0) * (gib - peak.of_ended)
 
     def save(self) -> dict[str, Any]:
         """Return everything that was learned, as JSON values."""

@@ -72,6 +72,16 @@ class PodCounts:
             self._running[uid] = workload, at
             self._changes.append((at, workload, +1))
 
+    def found(self, uid: str, workload: str | None) -> None:
+        """Note that a pod runs that was there before: it counts from the beginning of the present interval.
+
+        Had it started within the interval, the same demand with fewer pods would show that pods cost nothing.
+        """
+        if uid not in self._running:
+            self._running[uid] = workload, self._since
+            if workload is not None:
+                self._counts[workload] += 1
+
     def identified(self, uid: str, workload: str) -> None:
         """Correct the workload of a running pod, from the beginning of the present interval on."""
         before, at = self._running.get(uid, (None, 0.0))

@@ -4,13 +4,15 @@
 
 The state consists of the baseline, which is the demand of the empty node and drifts (a random walk), and of the cost of
 a pod of every workload. A cost fades back to what is assumed about an unknown workload (an Ornstein-Uhlenbeck process),
-so that a workload that has not been observed for long is doubted again.
+so that a workload that has not been observed for long is doubted again. What pods were seen to demand by themselves is
+an observation of their workload's cost alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -91,17 +93,27 @@ class Regression:
         design, mean, variance = self._design(pods)
         return Estimate(float(design @ self._mean) + mean, float(design @ self._covariance @ design) + variance)
 
-    def advance(self, elapsed_s: float) -> None:
-        """Let time pass: the baseline drifts, and costs fade."""
-        kept = math.exp(-elapsed_s / self._fade_s)
-        factors = np.full(self._mean.size, kept)
-        factors[0] = 1.0
-        self._mean = factors * self._mean
-        self._mean[1:] += (1 - kept) * self.first.mean
-        self._covariance = factors[:, None] * self._covariance * factors
+    def advance(self, elapsed_s: float, fade_s: Mapping[str, float] = MappingProxyType({})) -> None:
+        """Let time pass: the baseline drifts, and costs fade.
+
+        Parameters
+        ----------
+        elapsed_s : float
+            Seconds.
+        fade_s : mapping, optional
+            Time constants of workloads that are forgotten more slowly than others, seconds.
+        """
+        kept = np.full(self._mean.size, math.exp(-elapsed_s / self._fade_s))
+        kept[0] = 1.0
+        for workload, slower_s in fade_s.items():
+            if workload in self._rows:
+                kept[self._rows[workload]] = math.exp(-elapsed_s / slower_s)
+        self._mean = kept * self._mean
+        self._mean[1:] += (1 - kept[1:]) * self.first.mean
+        self._covariance = kept[:, None] * self._covariance * kept
         diagonal = np.einsum("ii->i", self._covariance)
         diagonal[0] = min(diagonal[0] + self._drift * elapsed_s, BASELINE_VARIANCE)
-        diagonal[1:] += (1 - kept**2) * self.first.variance
+        diagonal[1:] += (1 - kept[1:] ** 2) * self.first.variance
 
     def learn(self, pods: Mapping[str, float], demand: float, censored: bool = False) -> None:
         """Take in an observation.
@@ -123,18 +135,36 @@ class Regression:
         surprise = demand - float(design @ self._mean) - unknown
         if censored and surprise < 0:
             return
-        toward = self._covariance @ design
-        gain = toward / (float(design @ toward) + self._noise + doubt)
-        self._mean = self._mean + gain * surprise
-        self._covariance = self._covariance - np.outer(gain, toward)
-        self._covariance = (self._covariance + self._covariance.T) / 2
+        self._correct(design, surprise, self._noise + doubt)
 
-    def forget(self) -> None:
-        """Drop the workloads about which hardly anything is known any more."""
+    def learn_cost(self, workload: str, cost: float, noise: float) -> None:
+        """Take in what pods of a workload were seen to demand on average, by themselves.
+
+        Parameters
+        ----------
+        workload : str
+        cost : float
+            Cores or GiB.
+        noise : float
+            Standard deviation of the difference from what pods of the workload cost.
+        """
+        if workload not in self._rows:
+            self._add(workload, {workload: 1.0})
+        row = self._rows.get(workload)
+        if row is not None:
+            design = np.zeros(self._mean.size)
+            design[row] = 1.0
+            self._correct(design, cost - float(self._mean[row]), noise**2)
+
+    def forget(self, running: Collection[str] = ()) -> None:
+        """Drop the workloads about which hardly anything is known any more, except `running` ones.
+
+        Of these, what they demand together with the baseline is known, and would be news a second time.
+        """
         mean, variance = self.first
         unknown = self._covariance.diagonal() > 0.99 * variance
         forgotten = unknown & (np.abs(self._mean - mean) < 0.1 * math.sqrt(variance))
-        for workload in [name for name, row in self._rows.items() if forgotten[row]]:
+        for workload in [name for name, row in self._rows.items() if forgotten[row] and name not in running]:
             self._drop(workload)
 
     def save(self) -> dict[str, Any]:
@@ -183,6 +213,14 @@ class Regression:
             raise InvalidState("covariance is not a covariance matrix: the saved state is damaged; delete it")
         self._rows = {name: row for row, name in enumerate(names, start=1)}
         self._mean, self._covariance = mean, (covariance + covariance.T) / 2
+
+    def _correct(self, design: FloatArray, surprise: float, variance: float) -> None:
+        """Take in an observation of `design` times the state: how far it is from what was expected, and its noise."""
+        toward = self._covariance @ design
+        gain = toward / (float(design @ toward) + variance)
+        self._mean = self._mean + gain * surprise
+        self._covariance = self._covariance - np.outer(gain, toward)
+        self._covariance = (self._covariance + self._covariance.T) / 2
 
     def _design(self, pods: Mapping[str, float]) -> tuple[FloatArray, float, float]:
         """Return the vector that multiplies the state, and what unknown workloads add to mean and variance."""

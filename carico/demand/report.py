@@ -37,6 +37,9 @@ class WorkloadReport:
     """The demand of a pod."""
     reads: Estimate | None = None
     """Reads that a pod has under way; None if that is not known."""
+    measured: bool = False
+    """Whether pods have lately been measured by themselves, so that the demand is known even if none starts or stops;
+    `reads` is not."""
 
     def __post_init__(self) -> None:
         (cores, cores_variance), (gib, gib_variance) = self.cores, self.gib

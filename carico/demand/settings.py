@@ -40,6 +40,20 @@ class DemandVariant:
     """Threads per core above which pressure is close to its ceiling, so that the true demand may be higher."""
     churn_s: float = 0.3
     """How long the container runtime computes after a pod has started or stopped."""
+    pods_s: float = 5.0
+    """How often a node reads what each of its pods uses by itself, which shows what pods cost that neither start nor
+    stop; with 0 it never does."""
+    pods_new_s: float = 1.0
+    """The same, of some pods of workloads whose memory is unknown or grows."""
+    pods_fade_s: float = 3600.0
+    """As `fade_s`, of the CPU of workloads whose pods are read and neither start nor stop: changes will be seen. Not so
+    of memory: pods that grow between two readings may be killed."""
+    pods_noise_cores: float = 0.05
+    pods_noise_gib: float = 0.02
+    """Standard deviation of what is read from what pods of the workload cost."""
+    pods_waiting: float = 0.1
+    """If pods of a workload wait for a CPU for more than this share of the time, what they use is not what they
+    demand."""
     peak_s: float = 60.0
     """Time constant with which the peak of a workload's memory fades to the present memory."""
     settling_s: float = 1.5
@@ -103,6 +117,9 @@ class DemandVariant:
             "noise_cores",
             "noise_gib",
             "noise_reads",
+            "pods_fade_s",
+            "pods_noise_cores",
+            "pods_noise_gib",
             "disk_s",
             "steps_per_s",
             "stops_s",

@@ -93,6 +93,10 @@ class AgentFleet:
         self._model.pod_event(change, at, node=node)
         (self._counted[node].add if change > 0 else self._counted[node].discard)(uid)
 
+    def pod_found(self, node: int, uid: str, workload: str | None, at: float) -> None:
+        """Note that a pod runs that was there before the node's agent."""
+        self.pod_event(node, uid, workload, +1, at)
+
     def start(self, node: int) -> None:
         """Start a new agent, which has learned nothing yet, on a node that has come up."""
         self._model.reset([node])

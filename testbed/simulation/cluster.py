@@ -129,6 +129,7 @@ class SimulatedCluster:
             scheduler_rng=scheduler_rng,
             agents_rng=agents_rng,
             first=self._fleet.counters(),
+            read_pods=self._kubelets.pod_counters,
             wake=self._annotate,
             delayed=self._delayed,
         )
@@ -234,9 +235,11 @@ class SimulatedCluster:
 
     def _pod_event(self, pod: Pod, change: int, at: float) -> None:
         assert pod.node is not None
-        workload = None if pod.job.platform else self._kinds[pod.job.name].workload
         for agents in self._agents:
-            agents.pod_event(pod.node, pod.uid, workload, change, at)
+            agents.pod_event(pod.node, pod.uid, self._workload(pod), change, at)
+
+    def _workload(self, pod: Pod) -> str | None:
+        return None if pod.job.platform else self._kinds[pod.job.name].workload
 
     def _api_event(self, pod: Pod, change: int) -> None:
         if pod.node is not None:
@@ -278,7 +281,8 @@ class SimulatedCluster:
                 agents.start(node)
             # A new agent lists the pods of its node first.
             for pod in pods:
-                self._pod_event(pod, +1, self._env.now)
+                for agents in self._agents:
+                    agents.pod_found(node, pod.uid, self._workload(pod), self._env.now)
         else:
             for agents in self._agents:
                 agents.stop(node)

@@ -8,7 +8,7 @@ changed.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import fields
 
 import numpy as np
@@ -17,7 +17,7 @@ from carico.arrays import BoolArray, FloatArray
 from carico.demand.node import NodeDemand
 from carico.demand.report import DemandReport
 from carico.demand.settings import DemandVariant
-from carico.telemetry.counters import Counters, Telemetry, cpu_left, disk_use_between, telemetry_between
+from carico.telemetry.counters import Counters, PodCounters, Telemetry, cpu_left, disk_use_between, telemetry_between
 from testbed.results.schema import REPORTED
 from testbed.simulation.parameters import SAMPLE_PERIOD_S, SimulationParameters
 from testbed.simulation.recorder import Costs
@@ -44,6 +44,8 @@ class DemandAgents:
         For the phases of the agents, and for lost samples and reports.
     first : Counters
         The first reading.
+    read_pods : callable
+        Returns the counters of those of the pods with these UIDs that run.
     on_report : callable
         Called with every report that arrives.
     """
@@ -57,6 +59,7 @@ class DemandAgents:
         parameters: SimulationParameters,
         rng: np.random.Generator,
         first: Counters,
+        read_pods: Callable[[Collection[str]], Mapping[str, PodCounters]],
         on_report: OnDemandReport,
     ) -> None:
         self._names = names
@@ -64,6 +67,7 @@ class DemandAgents:
         self._variant = variant
         self._parameters = parameters
         self._rng = rng
+        self._read_pods = read_pods
         self._on_report = on_report
         self._every = max(round(1 / (variant.steps_per_s * SAMPLE_PERIOD_S)), 1)
         self._phase = rng.integers(0, self._every, len(names))
@@ -92,6 +96,11 @@ class DemandAgents:
             self._models[node].pod_started(uid, workload, at)
         else:
             self._models[node].pod_stopped(uid, at)
+        self._report(node, at)
+
+    def pod_found(self, node: int, uid: str, workload: str | None, at: float) -> None:
+        """Note that a pod runs that was there before the node's agent."""
+        self._models[node].pod_found(uid, workload)
         self._report(node, at)
 
     def start(self, node: int) -> None:
@@ -137,6 +146,8 @@ class DemandAgents:
         columns = (each.tolist() for each in (nodes, demand, held, ended, left))
         for node, cores, gib, until, share, disk in zip(*columns, disks, strict=True):
             model = self._models[node]
+            if uids := model.pods_to_read(now):
+                model.observe_pods(self._read_pods(uids), now)
             model.observe(cores, gib, until, disk, share)
             at, cores_told, gib_told = self._reported[:, node]
             change = max(abs(model.demand().mean - cores_told), abs(gib - gib_told))

@@ -82,6 +82,9 @@ class TelemetryAgents:
     def pod_event(self, node: int, uid: str, workload: str | None, change: int, at: float) -> None:
         """Do nothing: these agents count no pods."""
 
+    def pod_found(self, node: int, uid: str, workload: str | None, at: float) -> None:
+        """Do nothing: these agents count no pods."""
+
     def start(self, node: int) -> None:
         """Start a new agent; see `Agents.start`."""
         self._since[node] = self._source.restart(node)

@@ -45,6 +45,7 @@ def put_demand(site: Site, variant: DemandVariant, parameters: SimulationParamet
         parameters=site.parameters,
         rng=site.agents_rng,
         first=site.first,
+        read_pods=site.read_pods,
         on_report=site.delayed(plugin.report),
     )
     return UnderTest(plugin, parameters, agents, plugin.tick)

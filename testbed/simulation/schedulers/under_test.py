@@ -5,7 +5,7 @@ CARICO, kube-scheduler and schedulers of one's own go through this interface alo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVarTuple
 
@@ -14,7 +14,7 @@ import simpy
 
 from carico.arrays import FloatArray
 from carico.demand.waiting import Kind
-from carico.telemetry.counters import Counters, Telemetry
+from carico.telemetry.counters import Counters, PodCounters, Telemetry
 from testbed.simulation.control_plane.framework import SchedulingPlugin
 from testbed.simulation.parameters import SimulationParameters
 from testbed.simulation.recorder import Costs
@@ -42,6 +42,10 @@ class Agents(Protocol):
 
     def pod_event(self, node: int, uid: str, workload: str | None, change: int, at: float) -> None:
         """Note that a pod has started (+1) or stopped (-1) on a node; the platform's pods have no workload."""
+        ...
+
+    def pod_found(self, node: int, uid: str, workload: str | None, at: float) -> None:
+        """Note that a pod runs that was there before the node's agent."""
         ...
 
     def start(self, node: int) -> None:
@@ -78,6 +82,8 @@ class Site:
     agents_rng: np.random.Generator
     first: Counters
     """The first reading of the nodes' counters."""
+    read_pods: Callable[[Collection[str]], Mapping[str, PodCounters]]
+    """Returns what the control groups of those pods show that run, by UID."""
     wake: Callable[[int], None]
     """Changes a node, so that refused pods are tried again."""
     delayed: Delayed

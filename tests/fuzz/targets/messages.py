@@ -29,7 +29,7 @@ from tests.fuzz.target import Target
 
 RESOURCES = 2
 OWN = Subspace.from_batch(np.random.default_rng(1).random((RESOURCES, 10)))
-KNOWN = WorkloadReport(2, 0.5, Estimate(0.5, 0.1), Estimate(0.2, 0.01), Estimate(0.8, 0.01))
+KNOWN = WorkloadReport(2, 0.5, Estimate(0.5, 0.1), Estimate(0.2, 0.01), Estimate(0.8, 0.01), measured=True)
 DEMANDS = DemandReport(
     "node-1",
     4.0,

@@ -11,7 +11,7 @@ from carico.agent.demand_agent import DemandAgent
 from carico.demand.settings import DEMAND
 from carico.podevents.source import PodChange
 from carico.scheduling.report import ReportReply
-from carico.telemetry.counters import Counters
+from carico.telemetry.counters import Counters, PodCounters
 from carico.telemetry.sampler import Sampler
 from carico.telemetry.source import TelemetrySource
 from carico.testing import ManualClock
@@ -30,6 +30,8 @@ class Node(TelemetrySource):
         self.pods, self.script, self.told = {}, {}, None
         self.busy = self.waited_us = self.before = 0.0
         self.has_disk, self.reading = False, 0.0
+        self.asked = []
+        """When pods were read, and which."""
         self.read_ms = self.read_work = 1.0
 
     def read(self):
@@ -48,6 +50,11 @@ class Node(TelemetrySource):
             disk_reading_ms=self.read_ms if self.has_disk else 0,
             disk_read_work=self.read_work if self.has_disk else 0,
         )  # fmt: skip
+
+    def read_pods(self, uids):
+        now = self.clock.now()
+        self.asked.append((now, list(uids)))
+        return {uid: PodCounters(now, self.pods[uid][1] * now, 0.0, 0.5) for uid in uids}
 
     def cpus(self):
         return CPUS
@@ -166,6 +173,17 @@ def test_schedulers_tell_the_workloads_of_pods(run, node):
     two = next(report for report in scheduler.given if report.pods == 2)
     assert set(two.demand.counted.values()) == {"default/pi-12345678"}
     assert scheduler.while_running[-1].demand.workloads["default/pi-12345678"].pods == 2
+
+
+def test_what_pods_demand_that_ran_before_is_learned_by_reading_them(run, node):
+    node.pods = {"uid-1": ("default/web-x2k4p", 0.3)}
+    _, scheduler = run(20, read_pods=node.read_pods)
+    web = scheduler.while_running[-1].demand.workloads["default/web"]
+    assert web.measured
+    assert web.cores.mean == pytest.approx(0.3, abs=0.05)
+    assert web.gib.mean == pytest.approx(0.5, abs=0.05)
+    assert all(uids == ["uid-1"] for _, uids in node.asked)
+    assert node.asked[-1][0] - node.asked[-2][0] == pytest.approx(5.0, abs=0.6)
 
 
 def test_pods_that_ran_before_are_no_news(run, node):

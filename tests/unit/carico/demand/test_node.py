@@ -9,7 +9,7 @@ import pytest
 from carico.demand.node import LEAST_LEFT, NodeDemand
 from carico.demand.settings import DEMAND
 from carico.errors import InvalidInput, InvalidState
-from carico.telemetry.counters import DiskUse
+from carico.telemetry.counters import DiskUse, PodCounters
 
 COST = {"pi": 1.0, "web": 0.2}
 GIB = {"pi": 0.02, "web": 0.3}
@@ -66,6 +66,107 @@ def test_it_learns_what_pods_cost_through_churn(node):
     assert report.workloads["web"].gib.mean == pytest.approx(0.3, abs=0.1)
     assert report.baseline_gib == pytest.approx(1.0, abs=0.1)
     assert 0.5 < report.workloads["web"].stops_per_s < 4.0, "2 x 0.3 of 1 to 8 pods stop in a second"
+
+
+class TestPodsThatNeitherStartNorStop:
+    """Their number never changes, so the node's demand does not tell them from the baseline; their own counters do."""
+
+    COST, HELD = 0.2, 2.0
+
+    def run(self, node, seconds, read="ab", waiting=0.0, cost=COST):
+        """Run pods a and b, which were there before the agent, on a node that demands 1 core and 1 GiB itself."""
+        for uid in "ab":
+            node.pod_started(uid, "web", 0.0)
+        node.skip(0.01)
+        rng, asked = np.random.default_rng(1), []
+        for at in np.arange(0.5, seconds + 0.5, 0.5).tolist():
+            node.observe(1.0 + 2 * cost + rng.normal(0, 0.1), 1.0 + 2 * self.HELD + rng.normal(0, 0.003), at)
+            if uids := node.pods_to_read(at):
+                asked.append((at, sorted(uids)))
+                counters = PodCounters(at, cost * (1 - waiting) * at, cost * waiting * at, self.HELD)
+                node.observe_pods(dict.fromkeys(read, counters), at)
+        return node.report(seconds), asked
+
+    def test_what_they_demand_is_known_after_two_readings(self, node):
+        report, _ = self.run(node, 60)
+        web = report.workloads["web"]
+        assert web.measured
+        assert abs(web.cores.mean - self.COST) < 0.05
+        assert web.cores.variance < 0.3**2
+        assert abs(web.gib.mean - self.HELD) < 0.02
+        assert web.gib.variance < 0.2**2
+        assert report.baseline_gib == pytest.approx(1.0, abs=0.05)
+
+    def test_they_are_read_often_until_their_memory_is_known(self, node):
+        _, asked = self.run(node, 60)
+        assert asked[:2] == [(0.5, ["a", "b"]), (0.5 + DEMAND.pods_new_s, ["a", "b"])]
+        assert np.diff([at for at, _ in asked[-8:]]) == pytest.approx(DEMAND.pods_s)
+
+    def test_pods_that_wait_for_a_cpu_show_their_memory_only(self, node):
+        """How many of their threads wait is not known."""
+        web = self.run(node, 60, waiting=0.3, cost=2.0)[0].workloads["web"]
+        assert not web.measured
+        assert abs(web.gib.mean - self.HELD) < 0.02
+        assert abs(web.cores.mean - 1.4) > 0.2, "that is what they used"
+        assert web.cores.variance > 0.5, "what is assumed is doubted as before"
+
+    def test_a_thread_that_waits_now_and_then_demands_what_it_used_and_waited_for(self, node):
+        web = self.run(node, 60, waiting=0.4)[0].workloads["web"]
+        assert web.measured
+        assert abs(web.cores.mean - self.COST) < 0.05
+
+    def test_pods_that_cannot_be_read_are_not_measured(self, node):
+        assert not self.run(node, 60, read="")[0].workloads["web"].measured
+
+    def test_some_pods_of_a_workload_stand_for_all(self, node):
+        web = self.run(node, 60, read="b")[0].workloads["web"]
+        assert web.measured
+        assert abs(web.cores.mean - self.COST) < 0.05
+
+    def test_what_was_measured_long_ago_is_not_measured_now(self, node):
+        self.run(node, 60)
+        for at in np.arange(60.5, 90, 0.5).tolist():
+            node.observe(1.4, 5.0, at)
+        assert not node.report(90.0).workloads["web"].measured
+
+    def test_another_pod_under_the_same_name_is_read_anew(self, node):
+        self.run(node, 60)
+        node.observe_pods(dict.fromkeys("ab", PodCounters(60.5, 0.1, 0.0, self.HELD)), 60.5)
+        web = node.report(60.5).workloads["web"]
+        assert abs(web.cores.mean - self.COST) < 0.05, "the counters fell"
+
+    def test_stolen_time_is_demanded_too(self):
+        node = NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=0.0)
+        for second in range(1, 60):
+            node.observe(1.0, 1.0, float(second), left=0.5)
+        node.pod_started("a", "web", 60.0)
+        for at in (60.0, 65.0, 70.0):
+            node.observe(1.4, 3.0, at + 0.5, left=0.5)
+            node.observe_pods({"a": PodCounters(at, 0.2 * (at - 60), 0.0, 2.0)}, at)
+        assert node.report(71.0).workloads["web"].cores.mean == pytest.approx(0.4, abs=0.05)
+
+    def test_pods_that_an_agent_finds_have_not_started(self):
+        """Its first interval of telemetry has begun before it knew of them."""
+        node = NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=0.0)
+        node.pod_found("a", "web")
+        node.pod_found("platform", None)
+        for at in np.arange(0.5, 5.5, 0.5).tolist():
+            node.observe(3.0, 4.0, at)
+        web = node.report(5.0).workloads["web"]
+        assert web.pods == 1
+        assert web.gib == pytest.approx((DEMAND.first_gib, DEMAND.first_doubt_gib**2), abs=0.01)
+        assert web.cores.mean == pytest.approx(DEMAND.first_cores, abs=0.05)
+        assert web.cores.variance > 0.95 * DEMAND.first_doubt_cores**2
+        node.pod_stopped("a", 5.2)
+        for at in np.arange(5.5, 10.5, 0.5).tolist():
+            node.observe(1.0, 2.0, at)
+        assert node.report(10.0).workloads["web"].cores.mean == pytest.approx(2.0, abs=0.1)
+
+    def test_a_variant_may_read_no_pods(self):
+        node = NodeDemand("node-0", 16.0, 32.0, dataclasses.replace(DEMAND, pods_s=0.0), since=0.0)
+        report, asked = self.run(node, 20)
+        assert not asked
+        assert not report.workloads["web"].measured
 
 
 def test_demand_follows_pods_before_telemetry_shows_them(node):
@@ -306,3 +407,51 @@ class TestDisk:
         again = NodeDemand("node-0", cores=16.0, gib=32.0, variant=DEMAND, since=0.0)
         again.restore(older, elapsed_s=0.0)
         assert again.save()["cpu"] == node.save()["cpu"]
+
+
+class TestMemoryThatGrowsSlowly:
+    """Pods of 0.1 cores whose memory grows by 10 MiB/s for 100 s: on the whole node, that is hardly seen at first."""
+
+    FROM, TO, GROWS_S = 0.1, 1.1, 100.0
+
+    def held(self, age_s):
+        return self.FROM + (self.TO - self.FROM) * min(age_s / self.GROWS_S, 1.0)
+
+    def run(self, node, seconds, pods=4, read=True, began=1.0):
+        """Start pods, and end and replace one of them every now and then, so that pods are of all ages."""
+        started, most, rng = {}, {}, np.random.default_rng(3)
+        for at in np.arange(0.5, seconds + 0.5, 0.5).tolist():
+            if at == began:
+                started = {f"pod-{number}": at for number in range(pods)}
+                for uid in started:
+                    node.pod_started(uid, "grows", at)
+            for uid in [uid for uid, since in started.items() if at - since > 120.0 + 20.0 * (int(uid[4:]) % 4)]:
+                del started[uid]
+                node.pod_stopped(uid, at)
+                uid = f"pod-{int(uid[4:]) + pods}"
+                started[uid] = at
+                node.pod_started(uid, "grows", at)
+            held = {uid: self.held(at - since) for uid, since in started.items()}
+            demand = 0.2 + 0.1 * len(started) + rng.normal(0, 0.05)
+            node.observe(demand, 1.0 + sum(held.values()) + rng.normal(0, 0.003), at)
+            if read and (uids := node.pods_to_read(at)):
+                node.observe_pods({uid: PodCounters(at, 0.1 * at, 0.0, held[uid]) for uid in uids}, at)
+            grows = node.report(at).workloads.get("grows")
+            if grows is not None:
+                most[at] = grows.gib
+        return most
+
+    def test_is_unknown_until_it_has_stopped(self, node):
+        told = self.run(node, 100)
+        assert {each.variance for at, each in told.items() if 2 < at < 95} == {DEMAND.first_doubt_gib**2}
+        told = self.run(NodeDemand("node-0", 16.0, 32.0, DEMAND, 0.0), 115)
+        assert told[115.0].mean == pytest.approx(self.TO, rel=0.05)
+        assert told[115.0].variance < 0.1
+
+    def test_is_known_at_its_peak_where_pods_of_all_ages_run(self, node):
+        told = self.run(node, 1500)
+        assert min(each.mean for at, each in told.items() if at > 200) > 0.85 * self.TO
+
+    def test_is_underestimated_where_pods_cannot_be_read(self, node):
+        told = self.run(node, 1500, read=False)
+        assert min(each.mean for at, each in told.items() if at > 200) < 0.85 * self.TO

@@ -60,6 +60,24 @@ def test_what_was_learned_fades_to_what_is_assumed():
     assert learned.workloads == []
 
 
+def test_what_pods_demand_by_themselves_corrects_the_baseline_too():
+    learned = regression(noise=0.01)
+    learned.learn({"web": 2}, 5.0)
+    before = learned.cost("web")
+    learned.learn_cost("web", 2.0, noise=0.5)
+    precision = 1 / before.variance + 1 / 0.5**2
+    expected = (before.mean / before.variance + 2.0 / 0.5**2) / precision, 1 / precision
+    assert learned.cost("web") == pytest.approx(expected)
+    assert learned.baseline.mean == pytest.approx(5.0 - 2 * learned.cost("web").mean, abs=0.01)
+    assert learned.demand({"web": 2}).mean == pytest.approx(5.0, abs=0.01), "that was known"
+
+
+def test_what_pods_demand_by_themselves_is_taken_in_for_a_new_workload():
+    learned = regression()
+    learned.learn_cost("web", 0.2, noise=0.01)
+    assert learned.cost("web").mean == pytest.approx(0.2, abs=0.01)
+
+
 def test_a_censored_observation_teaches_only_upwards():
     learned = regression()
     for _ in range(20):

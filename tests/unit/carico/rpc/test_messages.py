@@ -48,6 +48,7 @@ costs = st.builds(
     st.builds(Estimate, cores, st.floats(0, MOST_CORES**2)),
     st.builds(Estimate, gib, st.floats(0, MOST_GIB**2)),
     st.none() | st.builds(Estimate, st.floats(0, MOST_READS), st.floats(0, MOST_READS**2)),
+    st.booleans(),
 )
 demands = st.builds(
     DemandReport,

@@ -68,6 +68,20 @@ def test_what_nodes_learn_of_workloads_is_recorded_second_by_second():
     assert any(cores[0] is None or cores[0] != cores[-1] for cores in known), "it is learned"
 
 
+def test_what_a_service_demands_that_ran_before_the_agent_is_measured():
+    service = job("service", pods=2, workload="web", parameters={"duration_s": 100}, disturbance=True)
+    of = scenario(service, job(pods=1, start_s=80), nodes=1)
+    known = {}
+    for pods_s in (5, 0):
+        simulated = cluster(of, f"{DEMAND},pods_s={pods_s}")
+        simulated.restart_agents(["node-0"], 10.0)
+        (node,) = simulated.run().nodes
+        (cost,) = [one for one in node.costs if one.workload == "service"]
+        known[pods_s] = cost.gib[60]
+    assert abs(known[5] - service.demand.memory_bytes / 2**30) < 0.02
+    assert known[0] > 0.3, "about what is assumed"
+
+
 def test_only_the_variant_demand_records_costs():
     assert all(not node.costs for node in run(SMALL, "carico").nodes)
 
