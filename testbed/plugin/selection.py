@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -26,7 +26,8 @@ def select(config: pytest.Config, state: State, items: list[pytest.Item], before
     before : iterable of pytest.Item
         The tests that were collected, before anybody deselected some.
     """
-    state.is_part = names_a_part(config) or not set(filter(is_cluster, before)).issubset(items)
+    before = list(before)
+    state.is_part = names_a_part(config, before) or not set(filter(is_cluster, before)).issubset(items)
     items[:], left_out = split(config, state.options, items)
     state.left_out = len(left_out)
     items[:], for_others = of_this_provider(items, lambda: provider_name(config))
@@ -80,9 +81,13 @@ def count_providers(items: Iterable[pytest.Item]) -> dict[str, int]:
     return dict(Counter(providers_of(item)[0] for item in items))
 
 
-def names_a_part(config: pytest.Config) -> bool:
-    """Whether the user chose single tests. What -k, -m or a plugin for shards deselects is seen at collection."""
-    return bool(config.getoption("lf", False)) or any("::" in str(argument) for argument in config.args)
+def names_a_part(config: pytest.Config, collected: Iterable[pytest.Item]) -> bool:
+    """Whether the user chose single tests. What -k, -m or a plugin for shards deselects is seen at collection.
+
+    If none of the tests has failed before, as after a gate alone has, --lf chooses none, and all are run.
+    """
+    failed = _failed_before(config)
+    return any("::" in str(argument) for argument in config.args) or any(one.nodeid in failed for one in collected)
 
 
 def names_files(config: pytest.Config) -> bool:
@@ -125,8 +130,14 @@ def _is_named(config: pytest.Config, item: pytest.Item) -> bool:
     for path, wanted in _arguments(config):
         if path == item.path and (not wanted or name == wanted or name.startswith((f"{wanted}::", f"{wanted}["))):
             return True
+    return item.nodeid in _failed_before(config)
+
+
+def _failed_before(config: pytest.Config) -> Container[str]:
+    """Return the node ids among which --lf chooses; none without it."""
     cache = getattr(config, "cache", None)
-    return bool(cache and config.getoption("lf", False) and item.nodeid in cache.get("cache/lastfailed", {}))
+    failed: Mapping[str, bool] = cache.get("cache/lastfailed", {}) if cache and config.getoption("lf", False) else {}
+    return failed
 
 
 def _arguments(config: pytest.Config) -> Iterable[tuple[Path, str]]:

@@ -71,10 +71,10 @@ def _next(state: State, outcomes: Sequence[Outcome]) -> str:
     gate_failed = (state.gate is not None and not state.gate.passed) or (bool(failed) and failed <= by_own_gates)
     if gate_failed and state.written is not None:
         return _comparison(state)
+    if failed:
+        return _again(state)
     if state.saved is not None:
         command = f"pytest -m cluster --carico-repetitions={options.repetitions}{_gate_options(state)}"
-    elif failed:
-        command = "pytest -m cluster --lf"
     else:
         command = NEXT[options.preset.name]
         if command.startswith("pytest"):
@@ -83,6 +83,15 @@ def _next(state: State, outcomes: Sequence[Outcome]) -> str:
             command = _comparison(state)
     pytest_on_another = options.provider != SIMULATED and command.startswith("pytest")
     return f"{command} --carico-provider={options.provider}" if pytest_on_another else command
+
+
+def _again(state: State) -> str:
+    """Return the command that runs what failed as it was run, and judges it by the same baseline.
+
+    A baseline needs all tests.
+    """
+    only_failed = state.options.save_baseline is None and not {"--lf", "--last-failed"} & set(state.command)
+    return shlex.join([*state.command, *(["--lf"] if only_failed else [])])
 
 
 def _comparison(state: State) -> str:

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 from fnmatch import fnmatch
 from textwrap import dedent
 from xml.etree import ElementTree
@@ -218,13 +219,67 @@ def test_a_full_disk_does_not_hide_what_a_tests_gate_says(session, pytester, bas
     assert fnmatch(shown, "*cannot keep what the gate said in */gates: No space left on device*")
 
 
-def test_after_a_test_that_failed_by_itself_it_is_run_again(session, pytester, baseline, tests):
-    tests(marker=", fail_on='pod_completion_time:mean:+10%'")
-    pytester.makeconftest(SLOWER)
-    pytester.makepyfile(test_fails="import pytest\n\n@pytest.mark.cluster\ndef test_it(): assert False")
-    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%")
-    result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["next: pytest -m cluster --lf"])
+class TestATestThatFailedByItselfIsRunAgain:
+    FAILS = """
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico("sklearn", "carico")
+        def test_it(carico_results): assert {passes}
+    """
+
+    @pytest.fixture
+    def judged(self, session, pytester, tests):
+        """A function that runs everything, with one test that fails, beside a baseline of a session that passed."""
+        given = (*THREE, "--carico-fail-on=pod_completion_time:p99:+10%")
+        pytester.makepyfile(test_other=self.FAILS.format(passes=True))
+        assert session(*given, "--carico-save-baseline=base.json").ret == pytest.ExitCode.OK
+        pytester.makepyfile(test_other=self.FAILS.format(passes=False))
+        return lambda *more: session(*given, *(more or ["--carico-baseline=base.json"]))
+
+    def next_of(self, result):
+        (command,) = [line.removeprefix("next: pytest ") for line in result.outlines if line.startswith("next: ")]
+        return shlex.split(command.removeprefix("-p testbed.plugin "))
+
+    def test_by_the_same_baseline(self, session, pytester, judged):
+        again = self.next_of(judged())
+        assert again[-2:] == ["--carico-baseline=base.json", "--lf"]
+        assert self.next_of(session(*again)) == again
+        pytester.makepyfile(test_other=self.FAILS.format(passes=True))
+        result = session(*again)
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(
+            [
+                "gate: passed (1 ok; not measured, but in the baseline: 2)",
+                "not asked for, as only a part of the tests was chosen: 2 of 3 entries of the",
+                "  baseline",
+            ]
+        )
+
+    def test_and_may_have_become_slower(self, session, pytester, judged):
+        again = self.next_of(judged())
+        pytester.makepyfile(test_other=self.FAILS.format(passes=True))
+        pytester.makeconftest(SLOWER)
+        result = session(*again)
+        result.assert_outcomes(passed=1, failed=1)
+        result.stdout.fnmatch_lines(["gate: FAILED (1 regressed; not measured, but in the baseline: 2)"])
+
+    def test_also_beside_a_test_whose_own_gate_failed(self, session, pytester, judged, tests):
+        tests(marker=", fail_on='pod_completion_time:mean:+10%'")
+        pytester.makeconftest(SLOWER)
+        result = session(*THREE, "--carico-baseline=base.json", "--carico-fail-on=pod_completion_time:p99:+90%")
+        result.assert_outcomes(passed=1, failed=2)
+        assert self.next_of(result)[-1] == "--lf"
+
+    def test_with_all_others_if_a_baseline_is_to_be_made(self, judged):
+        assert self.next_of(judged("--carico-save-baseline=new.json"))[-1] == "--carico-save-baseline=new.json"
+
+    def test_unless_none_has_failed_but_the_gate(self, session, pytester, baseline):
+        pytester.makepyfile(test_them=TESTS.format(marker="").replace("pi-2000", "long-pods"))
+        for more in ([], ["--lf"]):
+            result = session(*THREE, f"--carico-baseline={baseline}", *more)
+            result.assert_outcomes(passed=2, failed=1)
+            result.stdout.fnmatch_lines(["pi-2000 * is in the baseline, but was not measured"])
 
 
 def test_a_baseline_serves_any_condition(session, pytester, baseline, tests):

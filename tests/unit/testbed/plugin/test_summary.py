@@ -68,7 +68,7 @@ def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
             "  test_skipped",
             "    needs Xen",
             f"results: {pytester.path}/.carico/runs/*/result.json",
-            "next: pytest -m cluster --lf",
+            "next: pytest * -m cluster * --lf",
         ]
     )
 
