@@ -15,7 +15,7 @@ from typing import Any
 from testbed.comparison import LEAST
 from testbed.comparison.difference import Difference, completion_difference, difference
 from testbed.comparison.measured import Measured
-from testbed.comparison.verdicts import LEVEL, MARGIN, Verdict, judged
+from testbed.comparison.verdicts import LEVEL, MARGIN, Verdict, judged, undecided
 from testbed.measurement.metrics import DEFAULT, METRICS, Figure
 from testbed.results.schema import SCHEDULER
 
@@ -45,7 +45,7 @@ class Row:
     verdict: Verdict
     compared: Compared | None = None
     reason: str = ""
-    """Why nothing is compared."""
+    """Why the verdict is `incomparable` or `inconclusive`; else empty."""
 
 
 @dataclass(frozen=True)
@@ -171,13 +171,12 @@ def rows_of(
         The probability of any false `regressed` or `improved`.
     """
     found = [each for pair in pairing.pairs for each in compared(*pair, wanted)]
-    verdicts = judged(
-        [each.difference for each in found],
-        less_is_better=[METRICS[each.figure.metric].less_is_better for each in found],
-        margin=margin,
-        level=level,
-    )
-    rows = [Row(each.title, verdict, each) for each, verdict in zip(found, verdicts, strict=True)]
+    less = [METRICS[each.figure.metric].less_is_better for each in found]
+    verdicts = judged([each.difference for each in found], less_is_better=less, margin=margin, level=level)
+    rows = [
+        Row(each.title, verdict, each, undecided(each.difference, direction) if verdict == "inconclusive" else "")
+        for each, verdict, direction in zip(found, verdicts, less, strict=True)
+    ]
     return rows + [Row(title, "incomparable", reason=reason) for title, reason in pairing.incomparable]
 
 

@@ -7,9 +7,11 @@ probability of any false `regressed` or `improved` in a whole table at 5 %, howe
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Literal
 
+from testbed.comparison import LEAST
 from testbed.comparison.difference import Difference
 
 Verdict = Literal["ok", "regressed", "improved", "inconclusive", "incomparable"]
@@ -61,6 +63,25 @@ def judged(
     adjusted = iter(holm(may_alarm))
     p_values = [1.0 if direction is None else next(adjusted) for direction in less]
     return [_verdict(*each, margin, level) for each in zip(differences, p_values, less, strict=True)]
+
+
+def undecided(one: Difference, less_is_better: bool | None = True) -> str:
+    """Return why the verdict on a comparison is `inconclusive`.
+
+    Examples
+    --------
+    >>> from testbed.comparison.difference import in_turns
+    >>> undecided(in_turns([1.0, 1.1], [2.0, 2.2]))
+    'n = 2 is too small: each side needs 3 repetitions or more'
+    """
+    if not one.enough:
+        return f"n = {one.repetitions} is too small: each side needs {LEAST} repetitions or more"
+    if less_is_better is None:
+        return "neither direction of the metric is better"
+    if not math.isfinite(one.error):
+        return "some repetitions did not complete, which chance may explain: more repetitions may decide"
+    beyond = f"is not within {100 * MARGIN:g} %" if one.relative else "is not certainly none"
+    return f"the difference {beyond}, and chance may explain it: more repetitions may decide"
 
 
 def holm(p_values: Sequence[float]) -> list[float]:

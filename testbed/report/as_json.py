@@ -97,6 +97,7 @@ def _judged(one: Judged) -> dict[str, Any]:
         "low": None if found is None else found.low,
         "high": None if found is None else found.high,
         "verdict": one.verdict,
+        "reason": one.reason or None,
     }
 
 

@@ -42,7 +42,8 @@ def _note(rows: Sequence[Compared]) -> str:
     undirected = [one.figure.metric for one in rows if METRICS[one.figure.metric].less_is_better is None]
     said = (
         "Means over the repetitions; the effect is candidate / reference, or (+, -) their difference, with its 95 % "
-        f"interval. ok means within {100 * MARGIN:g} %, and below {LEAST} repetitions all is inconclusive."
+        f"interval. ok means within {100 * MARGIN:g} %; inconclusive, that the repetitions cannot "
+        f"tell, as fewer than {LEAST} never can."
     )
     if judged := len(rows) - len(undirected):
         said += f" Verdicts are corrected for {comparisons(judged)} of this table (Holm, 5 %)."

@@ -10,7 +10,7 @@ import numpy as np
 from testbed.comparison.difference import Difference, completion_difference, difference
 from testbed.comparison.hindsight import Hindsight, against_the_best
 from testbed.comparison.intervals import median_interval
-from testbed.comparison.verdicts import Verdict, judged
+from testbed.comparison.verdicts import Verdict, judged, undecided
 from testbed.report.groups import Group, Section, sections_of
 from testbed.results.schema import Repetition
 
@@ -30,6 +30,11 @@ class Judged:
     difference: Difference | None
     """From the reference; None for the reference itself, and where nothing else was run."""
     verdict: Verdict | None
+
+    @property
+    def reason(self) -> str:
+        """Why the verdict is `inconclusive`; else empty."""
+        return undecided(self.difference) if self.difference and self.verdict == "inconclusive" else ""
 
     @property
     def title(self) -> str:

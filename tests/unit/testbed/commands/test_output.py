@@ -108,9 +108,31 @@ def test_a_comparison_with_a_gate(run, printed):
     assert documented("compare", [*found, *found["rows"][0]])
     assert found["gate"] is None
     assert {row["metric"] for row in found["rows"]} == {"job_completion_time"}
+    assert all(bool(row["reason"]) == (row["verdict"] == "inconclusive") for row in found["rows"])
     gated = printed("compare", "a.json", "a.json", "--fail-on", "job_completion_time:value:+10%")["gate"]
     assert documented("compare", [*gated, *gated["judgements"][0]])
     assert gated["passed"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "repetitions", "reason"),
+    [
+        ("job_completion_time", 2, "n = 2 is too small: each side needs 3 repetitions or more"),
+        ("pod_wait_time", 3, "neither direction of the metric is better"),
+    ],
+)
+def test_an_inconclusive_verdict_says_why(run, printed, metric, repetitions, reason):
+    run("--json", "a.json", repetitions=repetitions)
+    run("--json", "b.json", "--seed", "7", repetitions=repetitions)
+    rows = printed("compare", "a.json", "b.json", "--metric", metric)["rows"]
+    assert {row["reason"] for row in rows if row["verdict"] == "inconclusive"} == {reason}
+
+
+def test_so_does_that_of_a_report(run, printed):
+    run("--scheduler", "kube-scheduler", repetitions=2)
+    ((reference, other),) = [one["rows"] for one in printed("report")["runs"]]
+    assert (reference["reason"], other["verdict"]) == (None, "inconclusive")
+    assert other["reason"] == "n = 2 is too small: each side needs 3 repetitions or more"
 
 
 def test_what_is_not_finite_is_null(run, printed):

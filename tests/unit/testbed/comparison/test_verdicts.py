@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from testbed.comparison.difference import difference, in_turns
-from testbed.comparison.verdicts import holm, judged
+from testbed.comparison.difference import completion_difference, difference, in_turns
+from testbed.comparison.verdicts import holm, judged, undecided
 
 
 @given(st.lists(st.floats(0.0, 1.0), max_size=20))
@@ -84,6 +84,34 @@ def test_a_difference_that_is_no_ratio_has_no_margin():
 
 def test_wide_intervals_are_inconclusive():
     assert judged([in_turns([1.0, 2.0, 4.0], [2.0, 1.0, 4.5])]) == ["inconclusive"]
+
+
+@pytest.mark.parametrize(
+    ("found", "less_is_better", "reason"),
+    [
+        (in_turns([1.0] * 2, [9.0] * 2), None, "n = 2 is too small: each side needs 3 repetitions or more"),
+        (in_turns([1.0, 1.1, 1.2], [2.0, 2.2, 2.5]), None, "neither direction of the metric is better"),
+        (
+            in_turns([1.0, 2.0, 4.0], [2.0, 1.0, 4.5]),
+            True,
+            "the difference is not within 2 %, and chance may explain it: more repetitions may decide",
+        ),
+        (
+            difference(dict.fromkeys(range(4), 0.0), {0: 0.0, 1: 0.0, 2: 0.0, 3: 1.0}, relative=False),
+            True,
+            "the difference is not certainly none, and chance may explain it: more repetitions may decide",
+        ),
+        (
+            completion_difference({1: 9.0, 2: 9.0, 3: 9.0}, {1: 9.0, 2: 9.0, 3: None}),
+            True,
+            "some repetitions did not complete, which chance may explain: more repetitions may decide",
+        ),
+    ],
+    ids=["few", "no direction", "wide", "no ratio", "not completed"],
+)
+def test_what_is_inconclusive_says_why(found, less_is_better, reason):
+    assert judged([found], less_is_better=[less_is_better]) == ["inconclusive"]
+    assert undecided(found, less_is_better) == reason
 
 
 @pytest.mark.parametrize("n", [1, 2])
