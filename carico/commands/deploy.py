@@ -305,7 +305,9 @@ def _status(options: argparse.Namespace) -> None:
 
     with connected(options) as kube:
         status = read_status(kube, options.namespace, datetime.now(UTC))
-    print(as_json(status) if wants_json(options) else show(status))
+    # Who reads a pipe wants whole names.
+    width = table_width() if sys.stdout.isatty() else None
+    print(as_json(status) if wants_json(options) else show(status, width))
     if status.problems:
         sys.exit(1)
 

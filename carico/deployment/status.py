@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import math
+import textwrap
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
@@ -22,7 +23,7 @@ from carico.http.expiry import WARN_S
 from carico.http.key import HEADER
 from carico.kube.objects import KubeObject, KubeObjects, title
 from carico.outliers import amount
-from carico.printable import printable
+from carico.printable import printable, shortened
 
 _T = TypeVar("_T")
 Count = Annotated[int, Meta(ge=0)]
@@ -30,6 +31,11 @@ STATUS_PORT = 9443
 """The status port in the extender's manifests."""
 OBSERVER = "carico-scheduler-0"
 """The pod that is asked if there is no leading kube-scheduler, because nothing is scheduled."""
+_INDENT = "  "
+_GAP = 2
+"""Spaces between the columns where there is little room."""
+_AND = ","
+"""Between the images of one pod."""
 _SIGNED_WITHIN_S = 60.0
 """How long a node's request for a certificate may wait before that is a problem."""
 _REFUSED_FOR_S = 900.0
@@ -246,8 +252,16 @@ def as_json(status: DeploymentStatus) -> str:
     return msgspec.json.encode(status).decode()
 
 
-def show(status: DeploymentStatus) -> str:
-    """Return the status as tables in kubectl's style."""
+def show(status: DeploymentStatus, width: int | None = None) -> str:
+    """Return the status as tables in kubectl's style.
+
+    Parameters
+    ----------
+    status : DeploymentStatus
+    width : int, optional
+        How many columns there are; by default as many as the tables need. If a table has more, names have lines of
+        their own.
+    """
     components = [
         [each.name, each.desired, each.up_to_date, each.ready, each.restarts, age(each.age_s), each.image]
         for each in status.components
@@ -267,15 +281,16 @@ def show(status: DeploymentStatus) -> str:
     parts = []
     if components:
         header = ["COMPONENT", "DESIRED", "UP-TO-DATE", "READY", "RESTARTS", "AGE", "IMAGE"]
-        parts.append(table([header, *components]))
-        parts.append(table([["NODE", "AGENT", *columns, "RESERVED", "REPORT-AGE"], *nodes]))
+        parts.append(_fitted([header, *components], width, apart=header.index("IMAGE")))
+        parts.append(_fitted([["NODE", "AGENT", *columns, "RESERVED", "REPORT-AGE"], *nodes], width))
         leader = f"leader: {printable(status.leader) or 'none'}"
         parts.append("observing: nothing is scheduled" if status.observing else leader)
         if status.workloads is not None:
-            parts[-1] += f"\nworkloads: {_counted(status.workloads)}"
+            parts[-1] += "\n" + _wrapped(f"workloads: {_counted(status.workloads)}", width)
         if status.outliers:
-            parts.append(table([["OUTLIER", "ABOUT", "SAYS", "OTHERS", "FOR"], *map(_told, status.outliers)]))
-    return "\n\n".join([*parts, *map(printable, status.problems)])
+            outliers = [["OUTLIER", "ABOUT", "SAYS", "OTHERS", "FOR"], *map(_told, status.outliers)]
+            parts.append(_fitted(outliers, width, apart=1))
+    return "\n\n".join([*parts, *(_wrapped(problem, width) for problem in status.problems)])
 
 
 def age(seconds: float) -> str:
@@ -321,6 +336,38 @@ def table(rows: Sequence[Sequence[Any]], gap: int = 3) -> str:
     )
 
 
+def _fitted(rows: Sequence[Sequence[Any]], width: int | None, apart: int | None = None) -> str:
+    """Return rows as a table; if it is too wide, with the column `apart` on lines below.
+
+    If that does not suffice, names in the first column have lines above.
+    """
+    wide = table(rows)
+    if width is None or _widest(wide.splitlines()) <= width:
+        return wide
+    kept = [[cell for place, cell in enumerate(row) if place != apart] for row in rows]
+    beside = table(kept, _GAP).splitlines()
+    if _widest(beside) > width:
+        figures = table([row[1:] for row in kept], _GAP).splitlines()
+        beside = [f"{shortened(row[0], width)}\n{_INDENT}{line}" for row, line in zip(kept, figures, strict=True)]
+    lines = []
+    for row, line in zip(rows, beside, strict=True):
+        below = [] if apart is None else row[apart].split(_AND)
+        lines += [line, *(_INDENT + shortened(each, width - len(_INDENT)) for each in below)]
+    return "\n".join(lines)
+
+
+def _wrapped(sentence: str, width: int | None) -> str:
+    """Return a sentence without a line break within a word, as in a name or a path."""
+    said = printable(sentence)
+    if width is None:
+        return said
+    return textwrap.fill(said, width, subsequent_indent=_INDENT, break_long_words=False, break_on_hyphens=False)
+
+
+def _widest(lines: Sequence[str]) -> int:
+    return max(map(len, lines))
+
+
 def _component(thing: KubeObject, pods: Sequence[KubeObject], now: datetime) -> Component:
     desired, updated, ready = progress_of(thing)
     own = [pod for pod in pods if _component_of(pod) == _component_of(thing)]
@@ -337,7 +384,7 @@ def _component(thing: KubeObject, pods: Sequence[KubeObject], now: datetime) -> 
         up_to_date=updated,
         restarts=restarts,
         age_s=_seconds_since(thing["metadata"].get("creationTimestamp"), now),
-        image=",".join(images),
+        image=_AND.join(images),
         rolled_out=rolled_out(thing) and desired > 0,
     )
 

@@ -2,10 +2,12 @@
 
 import base64
 import json
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from carico.cli import main
 from carico.deployment.certificates import EXPIRE
 from carico.deployment.manifests import LABELS, OBSERVES
 from carico.deployment.status import as_json, read_status, show
@@ -104,6 +106,98 @@ def test_under_demand_the_load_of_every_node_is_shown(kube, healthy):
         "node-a   ready   3.20   5.00    4.00   7.25Gi   16.00Gi   1          0.5s",
         "node-b   ready   -      -       -      -        -         1          0.5s",
     ]
+
+
+class TestOnATerminalOf80Columns:
+    REGISTRY = "registry.example.com/cluster-services/carico"
+    KUBE = "registry.k8s.io/kube-scheduler@sha256:" + "0123456789abcdef" * 4
+    NODES = ("ip-10-0-123-45.eu-central-1.compute.internal", "ip-10-0-123-46.eu-central-1.compute.internal")
+
+    @pytest.fixture
+    def long_names(self, healthy):
+        template = {"spec": {"containers": [{"image": f"{self.REGISTRY}:v1.2.3"}, {"image": self.KUBE}]}}
+        healthy.objects["/apis/apps/v1/namespaces/carico/statefulsets/carico-scheduler"]["spec"]["template"] = template
+        for old, new in zip(("node-a", "node-b"), self.NODES, strict=True):
+            healthy.objects[f"/api/v1/nodes/{old}"]["metadata"]["name"] = new
+            healthy.objects[f"/api/v1/namespaces/carico/pods/agent-{old}"]["spec"]["nodeName"] = new
+        healthy.objects[NODES] = {"nodes": [known(node) for node in self.NODES]}
+        return healthy
+
+    def shown(self, kube):
+        whole, fitted = (show(read_status(kube, "carico", NOW), width) for width in (None, 80))
+        assert max(map(len, whole.splitlines())) > 80
+        assert max(map(len, fitted.splitlines())) <= 80
+        return whole, fitted.splitlines()
+
+    def test_images_and_nodes_have_lines_of_their_own(self, kube, long_names):
+        whole, fitted = self.shown(kube)
+        assert self.KUBE in whole, "in a pipe nothing is cut"
+        assert fitted == [
+            "COMPONENT                          DESIRED  UP-TO-DATE  READY  RESTARTS  AGE",
+            "  IMAGE",
+            "statefulset.apps/carico-scheduler  2        2           2      0         60m",
+            f"  {self.REGISTRY}:v1.2.3",
+            f"  {self.KUBE[:39]}…{self.KUBE[-38:]}",
+            "daemonset.apps/carico-agent        2        2           2      4         60m",
+            "  carico:1",
+            "",
+            "NODE",
+            "  AGENT  POD-CAPACITY  RESERVED  REPORT-AGE",
+            self.NODES[0],
+            "  ready  3.25          1         0.5s",
+            self.NODES[1],
+            "  ready  3.25          1         0.5s",
+            "",
+            "leader: carico-scheduler-1",
+        ]
+
+    def test_so_have_nodes_under_demand(self, kube, long_names):
+        long_names.objects["/api/v1/namespaces/carico/pods/agent-node-a"]["status"]["conditions"] = []
+        loads = {"cores": 128.0, "load_cores": 103.25, "level_cores": 120.0, "gib": 1024.0, "load_gib": 512.5}
+        long_names.objects[NODES]["nodes"] = [known(node, age_s=1234.5) | loads for node in self.NODES]
+        counts = {"running": 1200, "waiting": 200, "unknown": 30, "remembered": 4000}
+        long_names.objects[NODES]["workloads"] = counts
+        _, fitted = self.shown(kube)
+        assert fitted[8:12] == [
+            "NODE",
+            "  AGENT      LOAD    LEVEL   CPUS    MEMORY    OF         RESERVED  REPORT-AGE",
+            self.NODES[0],
+            "  not ready  103.25  120.00  128.00  512.50Gi  1024.00Gi  1         1234.5s",
+        ]
+        assert "workloads: 1200 running, 200 waiting, 30 of these of unknown cost; 4000 more" in fitted
+
+    def test_so_have_outliers(self, kube, long_names):
+        about = "cores of a pod of batch/image-resize-nightly"
+        long_names.objects[NODES]["outliers"] = [OUTLIER | {"node": self.NODES[0], "about": about}]
+        _, fitted = self.shown(kube)
+        assert fitted[-4:] == [
+            "OUTLIER                                       SAYS  OTHERS  FOR",
+            "  ABOUT",
+            f"{self.NODES[0]}  9     1       45s",
+            f"  {about}",
+        ]
+
+    def test_names_that_no_line_has_room_for_are_cut_in_the_middle(self, kube, long_names):
+        longest = f"{'a' * 63}.{'b' * 63}"
+        long_names.objects["/api/v1/nodes/node-a"]["metadata"]["name"] = longest
+        assert f"\n{longest[:40]}…{longest[-39:]}\n" in show(read_status(kube, "carico", NOW), 80)
+
+    def test_problems_are_wrapped_but_no_name_is_broken(self, kube, long_names):
+        long_names.objects[NODES]["nodes"] = [known(node, age_s=60.0) for node in self.NODES]
+        _, fitted = self.shown(kube)
+        assert fitted[-2:] == [f"2 of 2 nodes do not report: {self.NODES[0]},", f"  {self.NODES[1]}"]
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_only_a_terminal_is_fitted(kube, healthy, monkeypatch, terminal, capsys):
+    healthy.objects["/api/v1/nodes/node-a"]["metadata"]["name"] = longest = "a" * 100
+    monkeypatch.setattr("carico.commands.deploy.connected", lambda options: nullcontext(kube))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal)
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):  # node-a does not report
+        main(["status"])
+    printed = capsys.readouterr().out
+    assert (longest in printed.partition("leader:")[0]) is not terminal
 
 
 def test_how_many_workloads_are_known_is_shown(kube, healthy):
