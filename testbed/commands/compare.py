@@ -87,6 +87,8 @@ def _compare(options: argparse.Namespace, before: _Read, after: _Read) -> int:
         print("\n".join(comparison_table(pairing, rows)))
         for note in changed_schedulers(_schedulers(options.reference), _schedulers(options.candidate)):
             print("\n".join(wrapped(note, indent="")))
+    if before.file.samefile(after.file):
+        tell(f"both are {after.file}, so that nothing can differ; 'carico-testbed runs' lists the runs")
     if not any(row.compared is not None for row in rows):
         tell(
             "nothing could be compared: the runs have no scenario, scheduler and settings in common with these metrics"
@@ -115,6 +117,7 @@ def _schedulers(name: str) -> list[SchedulerUsed]:
 class _Read:
     """What a results file, a run or a baseline has."""
 
+    file: Path
     repetitions: Sequence[Repetition] = ()
     baseline: Sequence[Measured] = ()
 
@@ -138,7 +141,7 @@ def _read(name: str) -> _Read:
     """
     file = Path(name)
     if file.is_file() and is_baseline(file):
-        return _Read(baseline=read_baseline(file).measured)
+        return _Read(file, baseline=read_baseline(file).measured)
     if not file.is_file():
         run = run_named(name, Path.cwd(), or_file=True)
         if not run.result.exists():
@@ -149,4 +152,4 @@ def _read(name: str) -> _Read:
     repetitions = read_results(file).repetitions
     if not repetitions:
         raise UsageError(f"{file} has no repetitions")
-    return _Read(repetitions)
+    return _Read(file, repetitions)

@@ -103,6 +103,11 @@ def read_baseline(path: Path) -> Baseline:
     UnusableFile
         If it cannot be read, is no baseline, comes from a newer version, or its series do not fit its seeds.
     """
+    if path.is_file() and _begins_with(path, b'"repetitions"'):
+        raise UnusableFile(
+            f"{path} is a results file, and no baseline: --carico-save-baseline=FILE makes one, and 'carico-testbed "
+            f"compare' compares results files"
+        )
     found = read_versioned(path, Baseline, BASELINE_SCHEMA_VERSION, "baseline")
     for one in found.measured:
         if len(set(one.seeds)) < len(one.seeds) or any(len(series.values) != len(one.seeds) for series in one.series):
@@ -120,8 +125,12 @@ def is_baseline(path: Path) -> bool:
     UnusableFile
         If it cannot be read.
     """
+    return _begins_with(path, b'"made_by"')
+
+
+def _begins_with(path: Path, key: bytes) -> bool:
     try:
         with path.open("rb") as file:
-            return b'"made_by"' in file.read(200)
+            return key in file.read(200)
     except OSError as error:
         raise UnusableFile(f"cannot read {path}: {error.strerror}") from error

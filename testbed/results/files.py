@@ -53,7 +53,8 @@ def check_folder(folder: Path) -> None:
     UnusableFile
         If files cannot be written; the message says what to change.
     """
-    there = next(place for place in (folder, *folder.parents) if place.exists())
+    # A link to nothing is there, too, and no folder can be made in its place.
+    there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
     try:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(bytes(ROOM))  # on a full disk files can still be made, but have no content

@@ -41,6 +41,14 @@ def test_two_files_are_compared(folder, capsys):
     assert any(re.search(r"1\.000 +ok$", line) for line in table)
 
 
+@pytest.mark.parametrize(("candidate", "same"), [("./a.json", True), ("b.json", False)])
+def test_a_run_that_is_compared_with_itself_is_told(folder, capsys, candidate, same):
+    write(folder / "a.json")
+    write(folder / "b.json")
+    assert main(["compare", "a.json", candidate]) == 0
+    assert ("both are a.json, so that nothing can differ" in capsys.readouterr().err) is same
+
+
 def test_runs_are_compared_by_name(capsys):
     for seed in ("1", "2"):
         main(

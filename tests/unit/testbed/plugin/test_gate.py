@@ -421,6 +421,10 @@ class TestNothingIsGreenUnmeasured:
         (["--carico-baseline=gone.json"], "*there is no baseline *gone.json: *--carico-save-baseline=*gone.json *"),
         (["--carico-baseline=broken.json"], "*broken.json is not a baseline of carico-testbed*"),
         (
+            ["--carico-baseline=result.json"],
+            "*result.json is a results file, and no baseline: --carico-save-baseline=FILE makes one*",
+        ),
+        (
             ["--carico-baseline=broken.json", "--carico-fail-on=job_completion:+5%"],
             "*did you mean 'job_completion_time'*",
         ),
@@ -429,6 +433,7 @@ class TestNothingIsGreenUnmeasured:
 )
 def test_a_gate_that_cannot_judge_ends_with_4_before_anything_runs(session, pytester, tests, arguments, message):
     (pytester.path / "broken.json").write_text('{"schema_version":1,"meas')
+    (pytester.path / "result.json").write_text('{"schema_version":1,"repetitions":[]}')
     result = session("-m", "cluster", *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines([message])

@@ -111,6 +111,13 @@ def test_a_run_that_cannot_be_recorded_is_a_problem_even_with_another_results_fi
     )
 
 
+def test_so_is_a_folder_for_runs_that_is_a_link_to_nothing(session, pytester, mixed):
+    (pytester.path / ".carico").symlink_to(pytester.path / "unmounted")
+    result = session("-m", "cluster")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*cannot record the run in *: */.carico: No such file or directory; make it a *"])
+
+
 def test_the_provider_of_the_hook_is_used(session, pytester):
     pytester.makeconftest(
         """
