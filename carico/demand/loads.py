@@ -31,6 +31,13 @@ START_UP_GAIN = 0.1
 """Weight of a new observation in a node's average start-up time."""
 MOST_START_UP_S = 5.0
 """Longer start-ups count as this long: such pods wait for an image or a volume."""
+_EXPOSED = 0.25
+"""A node's load depends on a workload's cost if it contains that cost more than so many times."""
+_FAR = 2.0
+"""Others correct a node's estimate by at most so many of its standard deviations: pods of a node may be other ones."""
+_MOVED = 0.1
+_MOVED_CORES = 0.02
+"""Loads are summed up again once a cost has changed by more than this share and so many cores."""
 _MOST_SETS = 100
 """The most sets of nodes whose columns are kept at hand."""
 
@@ -50,6 +57,8 @@ class _Told(NamedTuple):
     names: Sequence[str]
     pods: Sequence[int]
     gib: Sequence[float]
+    cores: Sequence[Estimate]
+    exposed: Sequence[float]
     stops_per_s: Sequence[float]
 
     @classmethod
@@ -60,6 +69,8 @@ class _Told(NamedTuple):
             list(workloads),
             [one.pods for one in each],
             [one.gib.mean for one in each],
+            [one.cores for one in each],
+            [one.exposed for one in each],
             [one.stops_per_s for one in each],
         )
 
@@ -109,6 +120,11 @@ class Loads:
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
+        self._exposed_of: dict[str, set[str]] = {}
+        self._exposed_at: defaultdict[str, dict[str, None]] = defaultdict(dict)
+        """Workloads of which a node has pods whose demand it has not observed yet, by node, and the other way round."""
+        self._summed_up: dict[str, float] = {}
+        """The pooled costs with which the loads were summed up last, by workload; cores."""
         self._known = Known()
         """What these reports say of workloads."""
         self._all_rows: IntArray | None = None
@@ -180,12 +196,14 @@ class Loads:
             if not over:
                 del self._over[node]
         measured = [known.measured for known in report.workloads.values()]
+        self._note_exposed(node, told)
         self._known.note(row, told.names, told.pods, told.gib, measured)
         self._columns[:, row] = np.nan
         self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
         self._columns[self._LOWER, row] = lower_level(self._variant, np.array(report.cores))
         self._columns[self._AT, row] = now
-        self._sum_up(node)
+        for other in self._to_sum_up(told.names) | {node: None}:
+            self._sum_up(other)
 
     def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
         """Take in the report of a node that only says how many more pods it can take."""
@@ -209,6 +227,8 @@ class Loads:
     def _drop_report(self, node: str, row: int) -> None:
         if self._reports.pop(node, None) is not None:
             del self._told[node]
+            self._note_exposed(node, _Told([], [], [], [], [], []))
+            del self._exposed_of[node]
             self._known.forget(row)
             self.cpu.forget(node)
             self.memory.forget(node)
@@ -472,6 +492,26 @@ class Loads:
                 del self._counts[pod.workload]
         return pod
 
+    def _note_exposed(self, node: str, told: _Told) -> None:
+        """Note which workloads' costs a node's load depends on."""
+        exposed = {name for name, pods in zip(told.names, told.exposed, strict=True) if pods > _EXPOSED}
+        before = self._exposed_of.get(node, set())
+        for name in before - exposed:
+            del self._exposed_at[name][node]
+        for name in exposed - before:
+            self._exposed_at[name][node] = None
+        self._exposed_of[node] = exposed
+
+    def _to_sum_up(self, workloads: Iterable[str]) -> dict[str, None]:
+        """Return the nodes whose loads have changed because the pooled costs of some workloads have."""
+        nodes: dict[str, None] = {}
+        for workload in workloads:
+            mean = self.cpu.cost(workload).mean
+            if not abs(mean - self._summed_up.get(workload, math.inf)) <= _MOVED * mean + _MOVED_CORES:
+                self._summed_up[workload] = mean
+                nodes |= self._exposed_at.get(workload, {}) | dict.fromkeys(self._counts.get(workload, ()))
+        return nodes
+
     def _sum_up(self, node: str) -> None:
         """Recompute a node's load."""
         row, report = self._rows.get(node), self._reports.get(node)
@@ -492,7 +532,12 @@ class Loads:
             memory_variance += alike**2 * self.memory.cost(workload).variance
         told = self._told[node]
         costs = self.cpu.costs(told.names), self.memory.costs(told.names)
-        for name, pods, here, stops_per_s, cores, gib in zip(*told, *costs, strict=True):
+        for name, pods, here, own, exposed, stops_per_s, cores, gib in zip(*told, *costs, strict=True):
+            if exposed:
+                # What others know of a workload corrects what the node takes its new pods to demand.
+                most = _FAR * math.sqrt(own.variance)
+                cpu += exposed * min(max(cores.mean - own.mean, -most), most)
+                cpu_variance -= exposed**2 * max(own.variance - cores.variance, 0.0)
             if pods:
                 # Other nodes may know better how large growing pods become.
                 known += pods * (here if here > gib.mean else gib.mean)
@@ -505,7 +550,8 @@ class Loads:
         for ended, number in over.items():
             cpu -= number * self.cpu.cost(ended).mean
             memory -= number * self.memory.cost(ended).mean
-        self._columns[self._LOAD, row] = max(cpu, 0.0) + caution * cpu_variance - self._start_up_s[row] * credit
+        soon = self._start_up_s[row] * credit
+        self._columns[self._LOAD, row] = max(cpu, 0.0) + caution * max(cpu_variance, 0.0) - soon
         self._columns[self._MEMORY, row] = max(memory, 0.0) + caution * memory_variance
         self._columns[self._CREDIT, row] = credit
         self._columns[self._READS, row] = self._reads_left(report, change, over)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from carico.arrays import finite
@@ -144,7 +144,9 @@ class NodeDemand:
         self._changed_at = {name: time for name, time in self._changed_at.items() if at - time <= _STEADY_S}
         steady = self._measured_at.keys() - self._changed_at.keys()
         self._cpu.advance(elapsed_s, dict.fromkeys(steady, variant.pods_fade_s))
-        self._cpu.learn(means, cores, censored=cores > variant.saturated * self._size[0])
+        # Whether a pod computes already while the container runtime starts it, and still while it ends, is not known.
+        unsure = means.get(CHURN, 0.0) * variant.first_cores**2
+        self._cpu.learn(means, cores, cores > variant.saturated * self._size[0], unsure)
         if disk is not None:
             self._sees_disk = True
             self._disk.observe(disk, elapsed_s)
@@ -196,6 +198,8 @@ class NodeDemand:
         variant, running, before = self._variant, self._pods.running, self._counters
         self._counters = {uid: reading for uid, reading in before.items() if uid in running} | dict(counters)
         used: defaultdict[str, list[PodUse]] = defaultdict(list)
+        settled: defaultdict[str, list[PodUse]] = defaultdict(list)
+        """Of these, the pods that had their initial memory already at the reading before."""
         for uid, reading in counters.items():
             workload = running.get(uid)
             use = pod_use_between(before[uid], reading) if uid in before else None
@@ -204,10 +208,14 @@ class NodeDemand:
             self._most_gib[uid] = max(self._most_gib.get(uid, 0.0), reading.gib)
             if use is not None:
                 used[workload].append(use)
+                if before[uid].at_s - self._pods.since(uid) > variant.settling_s:
+                    settled[workload].append(use)
         for workload, pods in used.items():
-            cores, waiting, gib, gib_per_s = (math.fsum(column) / len(pods) for column in zip(*pods, strict=True))
+            cores, waiting, gib, _ = _mean(pods)
             self._memory.learn_cost(workload, gib, variant.pods_noise_gib)
-            self._peaks.read(workload, gib, gib_per_s, at)
+            if workload in settled:
+                *_, settled_gib, gib_per_s = _mean(settled[workload])
+                self._peaks.read(workload, settled_gib, gib_per_s, at)
             if waiting <= variant.pods_waiting:
                 # A thread that is on a stolen CPU seems neither to run nor to wait.
                 demand = (cores + waiting) / max(self._left, LEAST_LEFT)
@@ -238,6 +246,7 @@ class NodeDemand:
         now = self._pods.now
         kept = math.exp(-max(at - self._observed_at, 0.0) / self._variant.stops_s)
         cores, unknown = self._cpu.costs(), self._cpu.first
+        exposed = self._cpu.exposure(now)
         reads = self._reads.costs() if self._sees_disk else {}
         reading = min(max(self._reads.demand(now).mean, 0.0), MOST_READS)
         names = dict.fromkeys([*now, *cores, *self._peaks.workloads])
@@ -256,6 +265,7 @@ class NodeDemand:
                     cores.get(name, unknown),
                     self._peaks.cost(name),
                     reads.get(name),
+                    exposed.get(name, 0.0),
                     self._is_measured(name, at),
                 )
                 for name in names
@@ -310,6 +320,10 @@ class NodeDemand:
             self._stops[workload] *= kept
             if self._stops[workload] < 1e-3:
                 del self._stops[workload]
+
+
+def _mean(pods: Sequence[PodUse]) -> PodUse:
+    return PodUse(*(math.fsum(column) / len(pods) for column in zip(*pods, strict=True)))
 
 
 def _parts(variant: DemandVariant) -> tuple[Regression, Regression, Peaks, Regression]:

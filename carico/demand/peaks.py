@@ -88,8 +88,10 @@ class Peaks:
         for workload, (gib, variance) in held.items():
             peak = self._peaks.setdefault(workload, _Peak(0.0, gib, gib))
             if _exceeds(gib, peak.level):
-                peak.level, peak.rose_at = gib, at
-                peak.settled &= gib <= peak.gib
+                peak.level = gib
+                if not peak.read or (peak.settled and gib > peak.gib):
+                    peak.rose_at = at
+                    peak.settled &= gib <= peak.gib
             peak.level = min(peak.level, gib)
             if (workload in fresh or peak.assumed) and not peak.settled:
                 peak.gib = gib  # an assumption so far, not an observation
@@ -121,7 +123,8 @@ class Peaks:
         peak = self._peaks.get(workload)
         if peak is not None:
             peak.read = True
-            if _exceeds(gib + _GROWS_S * gib_per_s, gib):
+            # Pods that hold less than ended ones did may grow as far as those.
+            if gib > peak.of_ended and _exceeds(gib + _GROWS_S * gib_per_s, gib):
                 peak.rose_at = at
 
     def ended(self, workload: str, gib: float) -> None:

@@ -58,6 +58,10 @@ class PodCounts:
                 numbers[workload] += 1
         return dict(numbers)
 
+    def since(self, uid: str) -> float:
+        """When a running pod started, or was found to run, seconds."""
+        return self._running[uid][1]
+
     def eldest(self) -> dict[str, float]:
         """When the oldest running pod of each workload started, seconds."""
         eldest: dict[str, float] = {}

@@ -93,6 +93,26 @@ class Regression:
         design, mean, variance = self._design(pods)
         return Estimate(float(design @ self._mean) + mean, float(design @ self._covariance @ design) + variance)
 
+    def exposure(self, pods: Mapping[str, float]) -> dict[str, float]:
+        """By how much the demand of the node with these pods would change if their workloads' costs were other ones.
+
+        Returns
+        -------
+        dict
+            By workload of these pods, cores per core: from 0, where the demand is known although the cost is not, to
+            the number of pods, where the demand is only known as far as the cost is.
+        """
+        names = [name for name in pods if name in self._rows]
+        unknown = {name: float(number) for name, number in pods.items() if name not in self._rows}
+        if not names:
+            return unknown
+        rows = [self._rows[name] for name in names]
+        design, _, _ = self._design(pods)
+        of_costs = self._covariance[np.ix_(rows, rows)]
+        with_demand = self._covariance[rows] @ design
+        found = np.linalg.lstsq(of_costs, with_demand, rcond=1e-9)[0].tolist()
+        return unknown | {name: min(max(each, 0.0), pods[name]) for name, each in zip(names, found, strict=True)}
+
     def advance(self, elapsed_s: float, fade_s: Mapping[str, float] = MappingProxyType({})) -> None:
         """Let time pass: the baseline drifts, and costs fade.
 
@@ -115,7 +135,9 @@ class Regression:
         diagonal[0] = min(diagonal[0] + self._drift * elapsed_s, BASELINE_VARIANCE)
         diagonal[1:] += (1 - kept[1:] ** 2) * self.first.variance
 
-    def learn(self, pods: Mapping[str, float], demand: float, censored: bool = False) -> None:
+    def learn(
+        self, pods: Mapping[str, float], demand: float, censored: bool = False, extra_variance: float = 0.0
+    ) -> None:
         """Take in an observation.
 
         Parameters
@@ -127,6 +149,8 @@ class Regression:
         censored : bool
             Whether the true demand may have been higher than observed: then the filter learns only from a demand above
             the expected one.
+        extra_variance : float
+            Variance of this observation beyond that of the usual noise.
         """
         for workload in pods:
             if workload not in self._rows:
@@ -135,7 +159,7 @@ class Regression:
         surprise = demand - float(design @ self._mean) - unknown
         if censored and surprise < 0:
             return
-        self._correct(design, surprise, self._noise + doubt)
+        self._correct(design, surprise, self._noise + doubt + extra_variance)
 
     def learn_cost(self, workload: str, cost: float, noise: float) -> None:
         """Take in what pods of a workload were seen to demand on average, by themselves.

@@ -37,6 +37,9 @@ class WorkloadReport:
     """The demand of a pod."""
     reads: Estimate | None = None
     """Reads that a pod has under way; None if that is not known."""
+    exposed: float = 0.0
+    """Pods that `demand_cores` counts at the cost above rather than as observed: for how many of them would it rise if
+    a pod cost more."""
     measured: bool = False
     """Whether pods have lately been measured by themselves, so that the demand is known even if none starts or stops;
     `reads` is not."""
@@ -51,6 +54,7 @@ class WorkloadReport:
             and 0 <= cores_variance <= MOST_CORES
             and 0 <= gib <= MOST_GIB
             and 0 <= gib_variance <= MOST_GIB
+            and 0 <= self.exposed <= self.pods
             and (self.reads is None or (0 <= self.reads.mean <= MOST_READS and 0 <= self.reads.variance <= MOST_READS))
         ):
             return
@@ -58,6 +62,7 @@ class WorkloadReport:
         _check("stops_per_s", self.stops_per_s, MOST_PODS)
         _check_estimate("a pod's cores", self.cores, MOST_CORES)
         _check_estimate("a pod's GiB", self.gib, MOST_GIB)
+        _check("exposed pods", self.exposed, self.pods)
         if self.reads is not None:
             _check_estimate("a pod's reads", self.reads, MOST_READS)
 

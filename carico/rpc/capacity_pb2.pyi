@@ -67,7 +67,7 @@ class Disk(_message.Message):
     def __init__(self, reads: _Optional[float] = ..., level: _Optional[float] = ...) -> None: ...
 
 class Workload(_message.Message):
-    __slots__ = ("name", "pods", "stops_per_s", "cores", "cores_variance", "gib", "gib_variance", "reads", "reads_variance", "measured")
+    __slots__ = ("name", "pods", "stops_per_s", "cores", "cores_variance", "gib", "gib_variance", "reads", "reads_variance", "measured", "exposed")
     NAME_FIELD_NUMBER: _ClassVar[int]
     PODS_FIELD_NUMBER: _ClassVar[int]
     STOPS_PER_S_FIELD_NUMBER: _ClassVar[int]
@@ -78,6 +78,7 @@ class Workload(_message.Message):
     READS_FIELD_NUMBER: _ClassVar[int]
     READS_VARIANCE_FIELD_NUMBER: _ClassVar[int]
     MEASURED_FIELD_NUMBER: _ClassVar[int]
+    EXPOSED_FIELD_NUMBER: _ClassVar[int]
     name: str
     pods: int
     stops_per_s: float
@@ -88,7 +89,8 @@ class Workload(_message.Message):
     reads: float
     reads_variance: float
     measured: bool
-    def __init__(self, name: _Optional[str] = ..., pods: _Optional[int] = ..., stops_per_s: _Optional[float] = ..., cores: _Optional[float] = ..., cores_variance: _Optional[float] = ..., gib: _Optional[float] = ..., gib_variance: _Optional[float] = ..., reads: _Optional[float] = ..., reads_variance: _Optional[float] = ..., measured: bool = ...) -> None: ...
+    exposed: float
+    def __init__(self, name: _Optional[str] = ..., pods: _Optional[int] = ..., stops_per_s: _Optional[float] = ..., cores: _Optional[float] = ..., cores_variance: _Optional[float] = ..., gib: _Optional[float] = ..., gib_variance: _Optional[float] = ..., reads: _Optional[float] = ..., reads_variance: _Optional[float] = ..., measured: bool = ..., exposed: _Optional[float] = ...) -> None: ...
 
 class Pod(_message.Message):
     __slots__ = ("uid", "workload")

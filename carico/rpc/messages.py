@@ -227,6 +227,7 @@ def _read_demand(node: str, message: capacity_pb2.Demand) -> DemandReport:
             Estimate(each.cores, each.cores_variance),
             Estimate(each.gib, each.gib_variance),
             Estimate(each.reads, each.reads_variance) if each.HasField("reads") else None,
+            each.exposed,
             each.measured,
         )
         for each in message.workloads
@@ -280,7 +281,7 @@ def _demand_message(demand: DemandReport) -> capacity_pb2.Demand:
         workload.gib, workload.gib_variance = known.gib
         if known.reads is not None:
             workload.reads, workload.reads_variance = known.reads
-        workload.measured = known.measured
+        workload.exposed, workload.measured = known.exposed, known.measured
     for uid, of in demand.counted.items():
         pod = message.counted.add()
         pod.uid, pod.workload = uid, numbers[of]

@@ -41,3 +41,43 @@ def test_what_nodes_know_of_a_workload_is_what_they_reported_last(taken):
         at = {node: told[workload] for node, told in latest.items() if workload in told}
         assert loads.at_nodes(workload) == at
         assert (workload in loads.workloads()) == bool(at)
+
+
+class TestPodsThatANodeHasNotObservedYet:
+    """They count at what all nodes know of their workload, not at what the node takes them for."""
+
+    UNKNOWN = Estimate(DEMAND.first_cores, DEMAND.first_doubt_cores**2)
+
+    def report(self, node, cores, exposed, pods=2, demand=None):
+        known = WorkloadReport(pods, 0.0, cores, Estimate(0.1, 1e-6), exposed=exposed)
+        demand = Estimate(pods * cores.mean, exposed**2 * cores.variance) if demand is None else demand
+        return DemandReport(node, 4.0, 8.0, demand, 1.0, 1.0, {"pi": known}, {f"{node}-{i}": "pi" for i in range(pods)})
+
+    def loads(self, exposed):
+        loads = Loads(DEMAND)
+        loads.report(self.report("new", self.UNKNOWN, exposed), 0.0)
+        return loads
+
+    def test_are_counted_anew_as_soon_as_another_node_knows(self):
+        loads = self.loads(exposed=2.0)
+        assert loads.cpu_load(loads.row("new")) == 2 * 1.0 + 4.0, "two cores, and the doubt"
+        loads.report(self.report("other", Estimate(0.25, 1e-4), exposed=0.0), 0.1)
+        assert abs(loads.cpu_load(loads.row("new")) - 2 * 0.25) < 0.05
+
+    def test_are_not_those_whose_demand_the_node_knows(self):
+        loads = self.loads(exposed=0.0)
+        loads.report(self.report("other", Estimate(0.25, 1e-4), exposed=0.0), 0.1)
+        assert loads.cpu_load(loads.row("new")) == 2.0
+
+    def test_others_do_not_overrule_a_node_that_is_certain(self):
+        loads = Loads(DEMAND)
+        loads.report(self.report("heavy", Estimate(1.0, 0.01**2), 2.0, demand=Estimate(2.0, 0.02**2)), 0.0)
+        for number in range(9):
+            loads.report(self.report(f"light-{number}", Estimate(0.25, 0.01**2), 0.0), 0.1)
+        assert 2.0 - loads.cpu_load(loads.row("heavy")) <= 2.0 * 2.0 * 0.01 + 1e-3
+
+    def test_a_node_that_leaves_is_not_summed_up_again(self):
+        loads = self.loads(exposed=2.0)
+        loads.forget("new")
+        loads.report(self.report("other", Estimate(0.25, 1e-4), exposed=0.0), 0.1)
+        assert loads.nodes == ["other"]

@@ -106,3 +106,45 @@ def test_a_peak_that_is_known_is_known_after_a_restart(peaks):
     again.restore(peaks.save(), at=1000.0, most=16.0)
     hold(again, lambda at: 0.1 + 0.05 * (at - 1000), 1000, 1015)
     assert again.cost("job") == pytest.approx((1.2, 1e-4), rel=0.1)
+
+
+class TestPodsThatAreRead:
+    """One by one; so how fast they grow is seen, and what each held at most."""
+
+    def test_grow_slowly_and_are_unknown_as_long_as_they_do(self, peaks):
+        for second in range(60):
+            hold(peaks, 0.3 + 0.005 * second, second, second + 1)
+            peaks.read("job", 0.3 + 0.005 * second, 0.005, second + 0.5)
+        assert peaks.cost("job") == pytest.approx((0.595, FIRST.variance), abs=0.01)
+        assert not peaks.is_settled("job")
+        hold(peaks, 0.6, 60, 63)
+        assert peaks.is_settled("job")
+
+    def test_do_not_grow_because_the_whole_node_is_noisy(self, peaks):
+        hold(peaks, 0.03, 0, 1)
+        peaks.read("job", 0.03, 0.0, 1.0)
+        hold(peaks, lambda at: 0.03 if int(at) % 2 else 0.08, 1, 10)
+        assert peaks.is_settled("job")
+
+    def test_may_grow_as_far_as_others_did_that_have_ended(self, peaks):
+        hold(peaks, 1.0, 0, 4)
+        peaks.ended("job", 1.0)
+        for second in range(4, 400):
+            hold(peaks, 0.4, second, second + 1)
+            peaks.read("job", 0.4, 0.05, second + 0.5)
+        assert peaks.is_settled("job")
+        assert peaks.cost("job").mean == pytest.approx(1.0), "pods of all ages hold less on average"
+
+    def test_the_peaks_of_ended_pods_are_averaged(self, peaks):
+        hold(peaks, 0.1, 0, 4)
+        for _ in range(50):
+            peaks.ended("job", 0.2)
+            peaks.ended("job", 0.6)
+        hold(peaks, 0.1, 4, 400)
+        assert peaks.cost("job").mean == pytest.approx(0.4, abs=0.05)
+
+    def test_of_unknown_workloads_are_ignored(self, peaks):
+        peaks.read("other", 1.0, 1.0, 0.0)
+        peaks.ended("other", 1.0)
+        assert peaks.workloads == []
+        assert not peaks.is_settled("other")

@@ -78,6 +78,34 @@ def test_what_pods_demand_by_themselves_is_taken_in_for_a_new_workload():
     assert learned.cost("web").mean == pytest.approx(0.2, abs=0.01)
 
 
+def test_a_demand_is_exposed_to_the_costs_of_pods_that_were_not_observed_yet():
+    learned = regression()
+    assert learned.exposure({"new": 3}) == {"new": 3}, "they count as what is assumed"
+    learned.learn({"pi": 2}, 2.5)
+    assert learned.exposure({"pi": 2})["pi"] < 0.1, "what the node demands with them was observed"
+    assert learned.exposure({"pi": 3})["pi"] == pytest.approx(1.0, abs=0.2), "the third one was not"
+    assert learned.exposure({"pi": 3, "new": 1})["new"] == 1
+
+
+@given(observations, st.floats(0, 8), st.floats(0, 8))
+def test_a_demand_is_exposed_to_no_more_pods_than_there_are(observations, pi, web):
+    learned = regression(drift=0.05, fade_s=300.0)
+    for more, others, demand in observations:
+        learned.advance(1.0)
+        learned.learn({"pi": more, "web": others}, demand)
+    exposed = learned.exposure({"pi": pi, "web": web})
+    assert 0 <= exposed["pi"] <= pi
+    assert 0 <= exposed["web"] <= web
+
+
+def test_an_observation_may_be_doubted_more_than_others():
+    doubted, usual = regression(), regression()
+    for each, extra_variance in ((doubted, 1.0), (usual, 0.0)):
+        each.learn({}, 0.5)
+        each.learn({"pi": 1}, 0.5, extra_variance=extra_variance)
+    assert usual.cost("pi").variance < 0.2 < doubted.cost("pi").variance
+
+
 def test_a_censored_observation_teaches_only_upwards():
     learned = regression()
     for _ in range(20):

@@ -38,3 +38,10 @@ def test_reads_are_numbers_that_a_node_can_have(report, value):
     for field, name in (("reads", "reads under way"), ("level", "level of reads")):
         with pytest.raises(InvalidInput, match=rf"{name} must be in \[0, .+\], got"):
             dataclasses.replace(DiskReport(1.0, 2.0), **{field: value})
+
+
+@pytest.mark.parametrize("exposed", [-0.1, 2.1, float("nan")])
+def test_no_more_pods_are_exposed_than_run(report, exposed):
+    known = dataclasses.replace(report("a").workloads["pi"], pods=2)
+    with pytest.raises(InvalidInput, match=r"exposed pods must be in \[0, 2\], got"):
+        dataclasses.replace(known, exposed=exposed)

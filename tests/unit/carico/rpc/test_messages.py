@@ -42,13 +42,14 @@ uids = st.text("abcXYZ019._-", min_size=1, max_size=128)
 names = st.text(min_size=1, max_size=60).filter(lambda name: name.isprintable() and " " not in name)
 cores, gib = st.floats(0, MOST_CORES), st.floats(0, MOST_GIB)
 costs = st.builds(
-    WorkloadReport,
+    lambda pods, share, *others, measured: WorkloadReport(pods, *others, pods * share, measured=measured),
     st.integers(0, MOST_PODS),
+    st.floats(0, 1),
     st.floats(0, MOST_PODS),
     st.builds(Estimate, cores, st.floats(0, MOST_CORES**2)),
     st.builds(Estimate, gib, st.floats(0, MOST_GIB**2)),
     st.none() | st.builds(Estimate, st.floats(0, MOST_READS), st.floats(0, MOST_READS**2)),
-    st.booleans(),
+    measured=st.booleans(),
 )
 demands = st.builds(
     DemandReport,
@@ -121,7 +122,8 @@ class TestRoundTrip:
 
     def test_a_full_nodes_report_and_its_answer_fit_well(self):
         names = [f"{'w' * 57}-{number:02}" for number in range(64)]
-        known = WorkloadReport(4, 0.123, Estimate(0.123, 0.123), Estimate(0.123, 0.123), Estimate(0.123, 0.123))
+        some = Estimate(0.123, 0.123)
+        known = WorkloadReport(4, 0.123, some, some, some, exposed=0.123, measured=True)
         counted = {f"{number:036}": names[number % 64] for number in range(250)}
         demand = DemandReport(
             "n" * 63, 64.0, 256.0, Estimate(1.23, 0.123), 1.23, 1.23, dict.fromkeys(names, known), counted,
@@ -133,7 +135,8 @@ class TestRoundTrip:
     def test_so_does_one_of_250_workloads_with_the_longest_names(self):
         """Before any scheduler has told the workloads of the pods, an agent takes their names for them."""
         pods = {f"{number:036}": workload_named(f"{'n' * 63}/{number:03}{'p' * 250}") for number in range(250)}
-        known = WorkloadReport(1, 0.123, Estimate(1.23, 0.123), Estimate(1.23, 0.123), Estimate(1.23, 0.123))
+        some = Estimate(1.23, 0.123)
+        known = WorkloadReport(1, 0.123, some, some, some, exposed=0.123, measured=True)
         size, disk = Estimate(1.23, 0.123), DiskReport(1.23, 1.23)
         demand = DemandReport("n" * 63, 64.1, 256.1, size, 1.23, 1.23, dict.fromkeys(pods.values(), known), pods, disk)
         assert len(demand.workloads) == 250
