@@ -29,12 +29,12 @@ from carico.demand.settings import DemandVariant
 from carico.files import require_writable
 from carico.http.expiry import Expiry
 from carico.http.health import serve_status
-from carico.podevents.pod_groups import PodGroups
 from carico.rpc.background import BackgroundCalls
 from carico.rpc.clients import AggregationClient, Client, ReportClient
 from carico.rpc.identity import node_name
 from carico.rpc.loop import LoopThread
 from carico.rpc.tls import ClientTls, require_loopback
+from carico.telemetry.pod_groups import PodGroups
 from carico.telemetry.sampler import Sampler
 from carico.variants import variant_named
 

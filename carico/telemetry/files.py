@@ -38,7 +38,8 @@ class KeptOpen:
         self.path = path
         self._kind = kind
         try:
-            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            # The files are never links where the kernel makes them: a link would lead to something else.
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError as error:
             raise self.unreadable(error) from error
 

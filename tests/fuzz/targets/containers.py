@@ -5,10 +5,10 @@ from pathlib import Path
 
 from carico.errors import PodEventsError
 from carico.podevents import containerd_pb2 as pb
-from carico.podevents.cgroups import _folders, _pods_in, find_kubepods
 from carico.podevents.containerd import ContainerdEvents
 from carico.podevents.pod_changes import RunningPods
 from carico.podevents.pod_logs import PodLogs
+from carico.telemetry.kubepods import class_folders, find_kubepods, pods_in
 from carico.testing import ManualClock
 from tests.fuzz.target import Target
 
@@ -44,7 +44,7 @@ def names_are_sound(read):
 def read_groups(data):
     with tempfile.TemporaryDirectory(dir=FOLDER) as folder:
         make_folders(Path(folder), data)
-        return _pods_in(_folders(find_kubepods(Path(folder))))
+        return pods_in(class_folders(find_kubepods(Path(folder))))
 
 
 def uids_are_sound(pods):

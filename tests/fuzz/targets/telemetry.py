@@ -12,7 +12,8 @@ from pathlib import Path
 from carico.errors import RecordingEnded, TelemetryError
 from carico.podevents.process_table import MatchingProcesses
 from carico.telemetry.cgroup import CgroupSource
-from carico.telemetry.counters import disk_use_between, telemetry_between
+from carico.telemetry.counters import disk_use_between, pod_use_between, telemetry_between
+from carico.telemetry.pod_groups import PodGroups
 from carico.telemetry.procfs import ProcfsSource
 from carico.telemetry.recording import ReplaySource
 from carico.testing import FakeProc, ManualClock
@@ -77,6 +78,33 @@ def read_tree(hierarchy, data):
         first = source.read()
         clock.advance(0.1)
         return first, source.read(), source.cpus()
+
+
+POD = "0f3f1f6e-2c5c-4a43-9d5e-0a2b6f8e7c11"
+SOUND_POD = {name: TREES["v2"][name].encode() for name in ("cpu.stat", "cpu.pressure", "memory.current", "memory.stat")}
+
+
+def read_pod(data):
+    """Two readings of a pod: one of an input's files, and one of sound files."""
+    group, clock = FOLDER / "pods" / "kubepods" / f"pod{POD}", ManualClock()
+    group.mkdir(parents=True, exist_ok=True)
+    (group.parent / "cgroup.controllers").write_bytes(b"cpu memory\n")
+    groups, readings = PodGroups(FOLDER / "pods", clock), []
+    for files in (given(data, SOUND_POD), SOUND_POD):
+        for name, content in files.items():
+            (group / name).write_bytes(content)
+        readings.append(groups.read([POD]).get(POD))
+        clock.advance(10.0)
+    return readings
+
+
+def pods_are_sound(readings):
+    found = [counters for counters in readings if counters is not None]
+    assert readings[1] is not None, "one malformed reading does not lose a pod"
+    assert all(0 <= value <= 2**53 for counters in found for value in counters)
+    if len(found) == 2 and (use := pod_use_between(*found)):
+        assert use.cores >= 0
+        assert 0 <= use.waiting <= 1
 
 
 def read_recording(data):
@@ -149,6 +177,13 @@ TARGETS = [
             (CUT.join(text.encode() for text in TREES[hierarchy].values()),),
         )
         for hierarchy in TREES
+    ),
+    Target(
+        "telemetry.pod_groups",
+        "the files of a pod's control group",
+        read_pod,
+        holds=pods_are_sound,
+        seeds=(CUT.join(SOUND_POD.values()), *SOUND_POD.values()),
     ),
     Target(
         "telemetry.recording",

@@ -30,7 +30,6 @@ NEEDS_AN_EXTRA = (
     "carico.podevents.cgroups",
     "carico.podevents.containerd",
     "carico.podevents.folder_watch",
-    "carico.podevents.pod_groups",
     "carico.rpc",
     "carico.telemetry.metrics_server",
     "carico.telemetry.recording",

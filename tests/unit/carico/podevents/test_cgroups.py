@@ -8,30 +8,13 @@ import pytest
 
 from carico.errors import PodEventsError
 from carico.podevents import folder_watch
-from carico.podevents.cgroups import CgroupEvents, _members, find_kubepods
+from carico.podevents.cgroups import CgroupEvents, _members
 from carico.podevents.source import PodChange
 from carico.testing import ManualClock
+from tests.kits.kubelet_folders import cgroupfs, kind_systemd, systemd
 
 UIDS = [f"0f3cd{number:03d}-9d1c-4a53-8f0e-5a4fbb9a3e1{number}" for number in range(4)]
 STATIC = "f1b2c3d4e5f60718293a4b5c6d7e8f90"
-
-
-def cgroupfs(root, klass, uid):
-    return root.joinpath("kubepods", *[klass] * (klass != "guaranteed"), f"pod{uid}")
-
-
-def systemd(root, klass, uid):
-    middle = [f"kubepods-{klass}.slice"] * (klass != "guaranteed")
-    prefix = "kubepods" if klass == "guaranteed" else f"kubepods-{klass}"
-    return root.joinpath("kubepods.slice", *middle, f"{prefix}-pod{uid.replace('-', '_')}.slice")
-
-
-def kind_systemd(root, klass, uid):
-    """The kubelet of kind has a control group root of its own."""
-    middle = [f"kubelet-kubepods-{klass}.slice"] * (klass != "guaranteed")
-    prefix = "kubelet-kubepods" if klass == "guaranteed" else f"kubelet-kubepods-{klass}"
-    folder = root.joinpath("kubelet.slice", "kubelet-kubepods.slice", *middle)
-    return folder / f"{prefix}-pod{uid.replace('-', '_')}.slice"
 
 
 LAYOUTS = {
@@ -155,14 +138,6 @@ def test_no_other_folder_is_a_pod(tmp_path, told):
     source.start(told)
     assert told.so_far() == 0
     source.close()
-
-
-def test_the_kubelets_folder_is_found_at_the_least_depth(tmp_path):
-    (tmp_path / "a" / "b" / "kubepods").mkdir(parents=True)
-    assert find_kubepods(tmp_path) == tmp_path / "a" / "b" / "kubepods"
-    (tmp_path / "z" / "kubepods.slice").mkdir(parents=True)
-    assert find_kubepods(tmp_path) == tmp_path / "z" / "kubepods.slice"
-    assert find_kubepods(tmp_path / "z" / "kubepods.slice") == tmp_path / "z" / "kubepods.slice"
 
 
 @pytest.mark.parametrize("depth", ["nothing", "a/b/c/kubepods"])

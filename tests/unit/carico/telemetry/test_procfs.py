@@ -127,6 +127,13 @@ def test_a_closed_source_reads_nothing_and_may_be_closed_again(machine):
         source.read()
 
 
+def test_a_link_is_no_file_of_the_kernel(machine, tmp_path):
+    (machine.root / "meminfo").rename(tmp_path / "elsewhere")
+    (machine.root / "meminfo").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(TelemetryFileMissing, match=r"meminfo cannot be read .*symbolic links"):
+        ProcfsSource(machine.root)
+
+
 @pytest.mark.parametrize("file", ["stat", "meminfo"])
 def test_a_missing_file_is_named_and_no_file_stays_open(machine, file):
     machine.remove(file)
