@@ -5,7 +5,8 @@ over the seeds, is the rival, although nobody can know it beforehand. The benchm
 completion time (JCT) and the mean pod completion time (PCT), the worst first; the JCT's ratio corrected for how much
 the choice of the best flatters it, with a 95 % interval (`testbed.comparison.hindsight`); where a server runs, the 99th
 percentile of its clients' latencies; and how many pods were killed for memory. `--without` also measures the variant
-without each of its rules in turn. A shape may also be the file of a scenario, such as a part of a trace.
+without each of its rules in turn. A shape may also be the file of a scenario, such as a part of a trace, and `--random`
+draws shapes on which nothing was tuned.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import numpy as np
 
 from benchmarks.ablations import without
 from benchmarks.common import parse, parser, report
+from benchmarks.random_shapes import random_shape
 from testbed.arguments import setting
 from testbed.comparison.hindsight import Hindsight, against_the_best
 from testbed.measurement.completion_times import pod_completion_times
@@ -424,14 +426,23 @@ def main() -> None:
         help="also measure the variant without each of its rules, or only of those whose names contain a text: "
         f"{', '.join(RULES)}",
     )
+    arguments.add_argument(
+        "--random",
+        type=int,
+        default=0,
+        metavar="N",
+        help="measure N random shapes instead, on which nothing was tuned",
+    )
     options = parse(arguments)
-    known = {**SHAPES, **{name: Shape(Path(name).read_text()) for name in options.shapes if Path(name).is_file()}}
+    drawn = {f"random-{number}": Shape(*random_shape(number)) for number in range(options.random)}
+    files = {name: Shape(Path(name).read_text()) for name in options.shapes if Path(name).is_file()}
+    known = {**SHAPES, **files, **drawn}
     unknown = sorted(set(options.shapes) - set(known))
     if unknown:
         arguments.error(f"no shape or file is named {', '.join(unknown)}; known shapes: {', '.join(SHAPES)}")
     shapes = {
         name: replace(known[name], settings={**known[name].settings, **dict(options.set)})
-        for name in options.shapes or SHAPES
+        for name in [*options.shapes, *drawn] or SHAPES
     }
     seeds = range(options.first_seed, options.first_seed + options.repetitions)
     measured = Measured(shapes, options.rivals, seeds, options.processes)
