@@ -10,7 +10,7 @@ from pathlib import Path
 from testbed.errors import TestbedError, Unprepared
 from testbed.experiment.progress import line_on_stderr
 from testbed.user_cache import user_cache
-from tests.kits.xen_lab.lab import Lab
+from tests.kits.xen_lab.lab import GUEST_TYPES, Lab
 
 
 def main() -> int:
@@ -34,6 +34,10 @@ def main() -> int:
             default=user_cache(),
             help="folder that keeps programs and disks (default: %(default)s)",
         )
+        if name == "up":
+            command.add_argument(
+                "--type", choices=GUEST_TYPES, default="pv", help="of the guests in guests.yaml (default: %(default)s)"
+            )
         if name == "images":
             command.add_argument(
                 "--check", action="store_true", help="only say whether they are there: exit code 3 if not"
@@ -51,7 +55,7 @@ def _up(lab: Lab, options: argparse.Namespace) -> int:
     began = time.monotonic()
     line = line_on_stderr()
     try:
-        facts = lab.up(line.show)
+        facts = lab.up(line.show, options.type)
     finally:
         line.clear()
     print(f"the lab is up after {time.monotonic() - began:.0f} s: {lab.folder / 'lab.json'}")

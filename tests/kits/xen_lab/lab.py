@@ -34,6 +34,8 @@ _HOST_READY_S = 420.0
 """Alone on a machine the host takes half a minute; with much other load, minutes."""
 _POLL_S = 1.0
 _SETTINGS_BYTES = 128 << 20
+GUEST_TYPES = ("pv", "pvh")
+"""Types of guests that run in the lab; those of type hvm need a device model, which dom0 does not have."""
 _LAB = "/srv/lab"
 """Where dom0 has what the lab gives it."""
 
@@ -125,10 +127,16 @@ class Lab:
         """Return whether both disks are there, so that nothing needs to be built."""
         return self._catalogue.guest_disk().folder.is_dir() and self._catalogue.xen_host().folder.is_dir()
 
-    def up(self, on_progress: OnProgress) -> LabFacts:
+    def up(self, on_progress: OnProgress, guest_type: str = "pv") -> LabFacts:
         """Start the lab unless it is up; what is left of one that was killed is removed first.
 
-        Whatever fails, nothing of it runs on.
+        Whatever fails, nothing of it runs on. The description of guests is written in any case.
+
+        Parameters
+        ----------
+        on_progress : OnProgress
+        guest_type : str
+            One of `GUEST_TYPES`, for the description of guests.
 
         Raises
         ------
@@ -145,15 +153,16 @@ class Lab:
         with self._alone():
             self._require_no_other()  # building takes minutes
             facts = self.facts()
-            if facts is not None and self.is_whole:
-                return facts
-            self._remove()
-            try:
-                return self._start(guest, host, on_progress)
-            except BaseException:
-                on_progress("removing what was started")
-                self._end()  # the logs stay
-                raise
+            if facts is None or not self.is_whole:
+                self._remove()
+                try:
+                    facts = self._start(guest, host, on_progress)
+                except BaseException:
+                    on_progress("removing what was started")
+                    self._end()  # the logs stay
+                    raise
+            Path(facts.guests).write_text(_description(facts, guest_type), encoding="utf-8")
+            return facts
 
     def down(self) -> None:
         """End the lab, and remove its files; does nothing if there is none."""
@@ -217,7 +226,6 @@ class Lab:
             self._wait_for_host(facts, machine, log)
             on_progress("waiting for the control plane")
             started.result()
-        (self.folder / "guests.yaml").write_text(_description(facts), encoding="utf-8")
         (self.folder / "lab.json").write_bytes(msgspec.json.format(msgspec.json.encode(facts)) + b"\n")
         return facts
 
@@ -285,7 +293,7 @@ async def _ask_host(facts: LabFacts) -> None:
             await connection.run("xl info", check=True)
 
 
-def _description(facts: LabFacts) -> str:
+def _description(facts: LabFacts, guest_type: str) -> str:
     """Return guests.yaml: two guests, as much as the host's memory and CPUs allow."""
     return yaml.safe_dump(
         {
@@ -301,7 +309,7 @@ def _description(facts: LabFacts) -> str:
                 "count": 2,
                 "cores": 1,
                 "memory": "1Gi",
-                "type": "pv",
+                "type": guest_type,
                 "addresses": list(facts.guest_addresses),
                 "gateway": facts.gateway,
                 "prefix": facts.prefix,

@@ -11,8 +11,9 @@ QUIET = "console=hvc0 loglevel=4 systemd.show_status=error"
 """Arguments for kernels; every character on an emulated console takes time."""
 DOM0_MIB = 512
 
-# Named features only: with `-cpu max`, dom0 crashes, and with `+svm` guests of type pvh do.
-_CPU = "qemu64,-svm,+ssse3,+sse4.1,+sse4.2,+popcnt,+rdrand"
+# Named features only: with `-cpu max`, dom0 crashes. Guests of type pvh need svm, and crash with npt, the nested page
+# tables of the emulated CPU; without npt, the hypervisor itself keeps shadows of the guests' page tables.
+_CPU = "qemu64,+svm,-npt,+ssse3,+sse4.1,+sse4.2,+popcnt,+rdrand"
 # bootscrub=0: the hypervisor does not wipe the memory at boot, so QEMU takes only what is used. The mitigations against
 # attacks of one guest on another only cost time here.
 _XEN = (

@@ -45,6 +45,13 @@ def test_the_machine_boots_into_the_hypervisor_with_three_disks():
     assert "tap,id=net,ifname=tap7,script=no,downscript=no" in command
 
 
+def test_guests_with_virtual_hardware_run_on_an_emulated_cpu_without_nested_page_tables():
+    command = qemu_command(Path("/host"), Path("/guest/root.img"), Path("/lab/settings.img"), "tap7", Path("/lab/log"))
+    features = command[command.index("-cpu") + 1].split(",")
+    assert "+svm" in features
+    assert "-npt" in features
+
+
 def test_only_the_labs_own_programs_are_its_processes():
     ours = [
         FakeProcess("/usr/bin/qemu-system-x86_64", "-serial", f"file:{FOLDER}/console.log"),
@@ -97,12 +104,18 @@ def test_a_lab_beside_another_is_refused_but_what_a_killed_one_left_is_swept(tmp
     ours.folder.mkdir()
     (ours.folder / "left").touch()
     monkeypatch.setattr(Lab, "build", lambda self, on_progress: (Path("/guest"), Path("/host")))
-    monkeypatch.setattr(Lab, "_start", lambda *_: done.append(ours.folder.exists()))
+
+    def start(self, guest, *_):
+        done.append(self.folder.exists())
+        self.folder.mkdir()
+        return self._facts(guest)
+
+    monkeypatch.setattr(Lab, "_start", start)
     ours.up(print)
     assert done == [False]
 
 
-def test_a_lab_that_is_up_is_left_as_it_is(tmp_path, monkeypatch):
+def test_a_lab_that_is_up_is_left_as_it_is_but_for_the_guests_described(tmp_path, monkeypatch):
     ours = Lab(tmp_path / "lab", tmp_path)
     ours.folder.mkdir()
     facts = ours._facts(Path("/kept/guest-1"))
@@ -112,7 +125,8 @@ def test_a_lab_that_is_up_is_left_as_it_is(tmp_path, monkeypatch):
     monkeypatch.setattr(network, "owner", lambda: ours.folder)
     running = [FakeProcess(f"/usr/bin/{name}") for name in processes.PROGRAMS]
     monkeypatch.setattr(processes, "of_lab", lambda folder: running)
-    assert ours.up(print) == facts
+    assert ours.up(print, "pvh") == facts
+    assert yaml.safe_load(Path(facts.guests).read_text())["guests"]["type"] == "pvh"
     assert ours.is_whole
     running.pop()
     assert not ours.is_whole
@@ -157,12 +171,15 @@ def test_kubeadm_is_told_where_nodes_have_their_certificates_and_a_new_token_eac
 
 def test_the_description_names_what_dom0_has(tmp_path):
     facts = Lab(FOLDER, tmp_path)._facts(Path("/kept/guest-1"))
-    description = yaml.safe_load(lab._description(facts))
+    description = yaml.safe_load(lab._description(facts, "pv"))
     assert description["host"]["address"] == facts.address
     assert description["guests"]["root"] == "/dev/vdb"
     assert set(description["guests"]["addresses"]) == set(facts.guest_addresses)
     assert facts.address not in facts.guest_addresses
     assert description["emulated"] is True
     assert msgspec.json.decode(msgspec.json.encode(facts), type=lab.LabFacts) == facts
-    (tmp_path / "guests.yaml").write_text(lab._description(facts))
-    assert read_description(tmp_path / "guests.yaml").workers == 2
+    for guest_type in lab.GUEST_TYPES:
+        (tmp_path / "guests.yaml").write_text(lab._description(facts, guest_type))
+        described = read_description(tmp_path / "guests.yaml")
+        assert described.workers == 2
+        assert described.guests.type == guest_type
