@@ -498,6 +498,8 @@ class Loads:
         before = self._exposed_of.get(node, set())
         for name in before - exposed:
             del self._exposed_at[name][node]
+            if not self._exposed_at[name]:
+                del self._exposed_at[name]
         for name in exposed - before:
             self._exposed_at[name][node] = None
         self._exposed_of[node] = exposed
@@ -506,6 +508,9 @@ class Loads:
         """Return the nodes whose loads have changed because the pooled costs of some workloads have."""
         nodes: dict[str, None] = {}
         for workload in workloads:
+            if workload not in self._exposed_at and workload not in self._counts:
+                self._summed_up.pop(workload, None)
+                continue
             mean = self.cpu.cost(workload).mean
             if not abs(mean - self._summed_up.get(workload, math.inf)) <= _MOVED * mean + _MOVED_CORES:
                 self._summed_up[workload] = mean

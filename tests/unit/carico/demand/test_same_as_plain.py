@@ -61,14 +61,19 @@ class Plain:
                 self.start_up_s[node] += START_UP_GAIN * (min(now - since, MOST_START_UP_S) - before)
         self.over[node] = [uid for uid in self.over.get(node, ()) if uid in report.counted]
         for workload in report.workloads:
+            depending = [
+                each
+                for each, other in self.reports.items()
+                if (workload in other.workloads and other.workloads[workload].exposed > 0.25)
+                or any((to, name) == (each, workload) for to, name, _ in self.coming.values())
+            ]
             mean = self.cost(workload)[0].mean
-            if not abs(mean - self.summed_up.get(workload, math.inf)) <= 0.1 * mean + 0.02:
+            if not depending and workload not in [name for _, name, _ in self.coming.values()]:
+                self.summed_up.pop(workload, None)
+            elif not abs(mean - self.summed_up.get(workload, math.inf)) <= 0.1 * mean + 0.02:
                 self.summed_up[workload] = mean
-                for each, other in self.reports.items():
-                    told = other.workloads.get(workload)
-                    coming = any((to, name) == (each, workload) for to, name, _ in self.coming.values())
-                    if coming or (told is not None and told.exposed > 0.25):
-                        self.sum_up(each)
+                for each in depending:
+                    self.sum_up(each)
         self.sum_up(node)
 
     def report_capacity(self, node, capacity, now):
