@@ -10,7 +10,8 @@ from pathlib import Path
 from testbed.errors import TestbedError, Unprepared
 from testbed.experiment.progress import line_on_stderr
 from testbed.user_cache import user_cache
-from tests.kits.xen_lab.lab import GUEST_TYPES, Lab
+from tests.kits.xen_lab.lab import Lab
+from tests.kits.xen_lab.qemu import GUEST_TYPES
 
 
 def main() -> int:
@@ -36,7 +37,7 @@ def main() -> int:
         )
         if name == "up":
             command.add_argument(
-                "--type", choices=GUEST_TYPES, default="pv", help="of the guests in guests.yaml (default: %(default)s)"
+                "--type", choices=GUEST_TYPES, default="pv", help="type of the guests (default: %(default)s)"
             )
         if name == "images":
             command.add_argument(

@@ -34,8 +34,6 @@ _HOST_READY_S = 420.0
 """Alone on a machine the host takes half a minute; with much other load, minutes."""
 _POLL_S = 1.0
 _SETTINGS_BYTES = 128 << 20
-GUEST_TYPES = ("pv", "pvh")
-"""Types of guests that run in the lab; those of type hvm need a device model, which dom0 does not have."""
 _LAB = "/srv/lab"
 """Where dom0 has what the lab gives it."""
 
@@ -55,6 +53,8 @@ class LabFacts(msgspec.Struct, frozen=True, kw_only=True):
         The guests' root disk, read-only, and their kernel, as dom0 sees them.
     guest : str
         The folder of the guests' disk here.
+    guest_type : str
+        The type of guests that the lab is for.
     kubeconfig, join
         Files of the control plane: the administrator's kubeconfig, and the command that joins a node.
     guests : str
@@ -76,6 +76,7 @@ class LabFacts(msgspec.Struct, frozen=True, kw_only=True):
     kernel: str
     initrd: str
     guest: str
+    guest_type: str
     kubeconfig: str
     join: str
     guests: str
@@ -127,21 +128,21 @@ class Lab:
         """Return whether both disks are there, so that nothing needs to be built."""
         return self._catalogue.guest_disk().folder.is_dir() and self._catalogue.xen_host().folder.is_dir()
 
-    def up(self, on_progress: OnProgress, guest_type: str = "pv") -> LabFacts:
+    def up(self, on_progress: OnProgress, guest_type: str) -> LabFacts:
         """Start the lab unless it is up; what is left of one that was killed is removed first.
 
-        Whatever fails, nothing of it runs on. The description of guests is written in any case.
+        Whatever fails, nothing of it runs on.
 
         Parameters
         ----------
         on_progress : OnProgress
         guest_type : str
-            One of `GUEST_TYPES`, for the description of guests.
+            One of `GUEST_TYPES`: the lab is for guests of this type.
 
         Raises
         ------
         Unprepared
-            If something is missing, or another lab is up.
+            If something is missing, or another lab is up, or one for guests of another type.
         ClusterError
             If a part does not start.
         """
@@ -153,16 +154,20 @@ class Lab:
         with self._alone():
             self._require_no_other()  # building takes minutes
             facts = self.facts()
-            if facts is None or not self.is_whole:
-                self._remove()
-                try:
-                    facts = self._start(guest, host, on_progress)
-                except BaseException:
-                    on_progress("removing what was started")
-                    self._end()  # the logs stay
-                    raise
-            Path(facts.guests).write_text(_description(facts, guest_type), encoding="utf-8")
-            return facts
+            if facts is not None and self.is_whole:
+                if facts.guest_type != guest_type:
+                    raise Unprepared(
+                        f"the lab that is up is for guests of type {facts.guest_type}, not {guest_type}: end it with "
+                        f"scripts/xen-lab down --folder {self.folder}"
+                    )
+                return facts
+            self._remove()
+            try:
+                return self._start(guest, host, guest_type, on_progress)
+            except BaseException:
+                on_progress("removing what was started")
+                self._end()  # the logs stay
+                raise
 
     def down(self) -> None:
         """End the lab, and remove its files; does nothing if there is none."""
@@ -207,14 +212,14 @@ class Lab:
         if network.owner() == self.folder:
             network.disconnect()
 
-    def _start(self, guest: Path, host: Path, on_progress: OnProgress) -> LabFacts:
+    def _start(self, guest: Path, host: Path, guest_type: str, on_progress: OnProgress) -> LabFacts:
         self.folder.mkdir(mode=0o700, parents=True)
         on_progress("starting the host and the control plane")
-        facts = self._facts(guest)
+        facts = self._facts(guest, guest_type)
         self._write_settings(guest)
         network.connect(self.folder)
         console = self.folder / "console.log"
-        command = qemu_command(host, guest / "root.img", self.folder / "settings.img", network.TAP, console)
+        command = qemu_command(host, guest / "root.img", self.folder / "settings.img", network.TAP, console, guest_type)
         log = self.folder / "qemu.log"
         # QEMU keeps what dom0 writes in a file without a name in this folder.
         machine = processes.start(["env", f"TMPDIR={self.folder}", *command], log)
@@ -226,10 +231,11 @@ class Lab:
             self._wait_for_host(facts, machine, log)
             on_progress("waiting for the control plane")
             started.result()
+        (self.folder / "guests.yaml").write_text(_description(facts), encoding="utf-8")
         (self.folder / "lab.json").write_bytes(msgspec.json.format(msgspec.json.encode(facts)) + b"\n")
         return facts
 
-    def _facts(self, guest: Path) -> LabFacts:
+    def _facts(self, guest: Path, guest_type: str) -> LabFacts:
         return LabFacts(
             address=network.DOM0,
             port=22,
@@ -244,6 +250,7 @@ class Lab:
             kernel=f"{_LAB}/kernel",
             initrd=f"{_LAB}/initrd",
             guest=str(guest),
+            guest_type=guest_type,
             kubeconfig=str(self.folder / "control-plane" / "admin.conf"),
             join=str(self.folder / "control-plane" / "join"),
             guests=str(self.folder / "guests.yaml"),
@@ -293,7 +300,7 @@ async def _ask_host(facts: LabFacts) -> None:
             await connection.run("xl info", check=True)
 
 
-def _description(facts: LabFacts, guest_type: str) -> str:
+def _description(facts: LabFacts) -> str:
     """Return guests.yaml: two guests, as much as the host's memory and CPUs allow."""
     return yaml.safe_dump(
         {
@@ -309,7 +316,7 @@ def _description(facts: LabFacts, guest_type: str) -> str:
                 "count": 2,
                 "cores": 1,
                 "memory": "1Gi",
-                "type": guest_type,
+                "type": facts.guest_type,
                 "addresses": list(facts.guest_addresses),
                 "gateway": facts.gateway,
                 "prefix": facts.prefix,

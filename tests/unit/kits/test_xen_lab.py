@@ -28,8 +28,13 @@ class FakeProcess:
         return list(self.command)
 
 
+def machine(guest_type="pv"):
+    settings, console = Path("/lab/settings.img"), Path("/lab/log")
+    return qemu_command(Path("/host"), Path("/guest/root.img"), settings, "tap7", console, guest_type)
+
+
 def test_the_machine_boots_into_the_hypervisor_with_three_disks():
-    command = qemu_command(Path("/host"), Path("/guest/root.img"), Path("/lab/settings.img"), "tap7", Path("/lab/log"))
+    command = machine()
     assert command[command.index("-kernel") + 1] == "/host/xen"
     kernel, initrd = command[command.index("-initrd") + 1].split(",")
     assert kernel.startswith("/host/vmlinux root=/dev/vda ")
@@ -46,7 +51,7 @@ def test_the_machine_boots_into_the_hypervisor_with_three_disks():
 
 
 def test_guests_with_virtual_hardware_run_on_an_emulated_cpu_without_nested_page_tables():
-    command = qemu_command(Path("/host"), Path("/guest/root.img"), Path("/lab/settings.img"), "tap7", Path("/lab/log"))
+    command = machine("pvh")
     features = command[command.index("-cpu") + 1].split(",")
     assert "+svm" in features
     assert "-npt" in features
@@ -97,36 +102,31 @@ def test_a_lab_beside_another_is_refused_but_what_a_killed_one_left_is_swept(tmp
     monkeypatch.setattr(processes, "of_lab", lambda folder: running if folder == FOLDER else [])
     ours = Lab(tmp_path / "lab", tmp_path)
     with pytest.raises(Unprepared, match="another lab is up in /cache/xen-lab: scripts/xen-lab down --folder /cache/"):
-        ours.up(print)
+        ours.up(print, "pv")
 
     done = []
     running.clear()
     ours.folder.mkdir()
     (ours.folder / "left").touch()
     monkeypatch.setattr(Lab, "build", lambda self, on_progress: (Path("/guest"), Path("/host")))
-
-    def start(self, guest, *_):
-        done.append(self.folder.exists())
-        self.folder.mkdir()
-        return self._facts(guest)
-
-    monkeypatch.setattr(Lab, "_start", start)
-    ours.up(print)
+    monkeypatch.setattr(Lab, "_start", lambda *_: done.append(ours.folder.exists()))
+    ours.up(print, "pv")
     assert done == [False]
 
 
-def test_a_lab_that_is_up_is_left_as_it_is_but_for_the_guests_described(tmp_path, monkeypatch):
+def test_a_lab_that_is_up_is_left_as_it_is(tmp_path, monkeypatch):
     ours = Lab(tmp_path / "lab", tmp_path)
     ours.folder.mkdir()
-    facts = ours._facts(Path("/kept/guest-1"))
+    facts = ours._facts(Path("/kept/guest-1"), "pv")
     (ours.folder / "lab.json").write_bytes(msgspec.json.encode(facts))
     monkeypatch.setattr(Lab, "missing", lambda self: [])
     monkeypatch.setattr(Lab, "build", lambda self, on_progress: (Path("/guest"), Path("/host")))
     monkeypatch.setattr(network, "owner", lambda: ours.folder)
     running = [FakeProcess(f"/usr/bin/{name}") for name in processes.PROGRAMS]
     monkeypatch.setattr(processes, "of_lab", lambda folder: running)
-    assert ours.up(print, "pvh") == facts
-    assert yaml.safe_load(Path(facts.guests).read_text())["guests"]["type"] == "pvh"
+    assert ours.up(print, "pv") == facts
+    with pytest.raises(Unprepared, match="is for guests of type pv, not pvh: end it with scripts/xen-lab down"):
+        ours.up(print, "pvh")
     assert ours.is_whole
     running.pop()
     assert not ours.is_whole
@@ -149,7 +149,7 @@ def test_nothing_stays_of_a_lab_that_does_not_start_but_its_logs(tmp_path, monke
 
     monkeypatch.setattr(Lab, "_start", start)
     with pytest.raises(KeyboardInterrupt):
-        ours.up(print)
+        ours.up(print, "pv")
     assert ended[-1] == ours.folder
     assert removed[-1] == network.TAP
     assert (ours.folder / "console.log").exists()
@@ -170,16 +170,15 @@ def test_kubeadm_is_told_where_nodes_have_their_certificates_and_a_new_token_eac
 
 
 def test_the_description_names_what_dom0_has(tmp_path):
-    facts = Lab(FOLDER, tmp_path)._facts(Path("/kept/guest-1"))
-    description = yaml.safe_load(lab._description(facts, "pv"))
+    facts = Lab(FOLDER, tmp_path)._facts(Path("/kept/guest-1"), "pvh")
+    description = yaml.safe_load(lab._description(facts))
     assert description["host"]["address"] == facts.address
     assert description["guests"]["root"] == "/dev/vdb"
     assert set(description["guests"]["addresses"]) == set(facts.guest_addresses)
     assert facts.address not in facts.guest_addresses
     assert description["emulated"] is True
     assert msgspec.json.decode(msgspec.json.encode(facts), type=lab.LabFacts) == facts
-    for guest_type in lab.GUEST_TYPES:
-        (tmp_path / "guests.yaml").write_text(lab._description(facts, guest_type))
-        described = read_description(tmp_path / "guests.yaml")
-        assert described.workers == 2
-        assert described.guests.type == guest_type
+    (tmp_path / "guests.yaml").write_text(lab._description(facts))
+    described = read_description(tmp_path / "guests.yaml")
+    assert described.workers == 2
+    assert described.guests.type == "pvh"
