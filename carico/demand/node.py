@@ -210,16 +210,17 @@ class NodeDemand:
                 used[workload].append(use)
                 if before[uid].at_s - self._pods.since(uid) > variant.settling_s:
                     settled[workload].append(use)
+        workloads = self._pods.now
         for workload, pods in used.items():
             cores, waiting, gib, _ = _mean(pods)
-            self._memory.learn_cost(workload, gib, variant.pods_noise_gib)
+            self._memory.learn_cost(workload, gib, variant.pods_noise_gib, workloads)
             if workload in settled:
                 *_, settled_gib, gib_per_s = _mean(settled[workload])
                 self._peaks.read(workload, settled_gib, gib_per_s, at)
             if waiting <= variant.pods_waiting:
                 # A thread that is on a stolen CPU seems neither to run nor to wait.
                 demand = (cores + waiting) / max(self._left, LEAST_LEFT)
-                self._cpu.learn_cost(workload, demand, variant.pods_noise_cores)
+                self._cpu.learn_cost(workload, demand, variant.pods_noise_cores, workloads)
                 self._measured_at[workload] = at
         for workload in [name for name, time in self._measured_at.items() if not self._is_measured(name, at)]:
             del self._measured_at[workload]

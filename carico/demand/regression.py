@@ -161,19 +161,22 @@ class Regression:
             return
         self._correct(design, surprise, self._noise + doubt + extra_variance)
 
-    def learn_cost(self, workload: str, cost: float, noise: float) -> None:
+    def learn_cost(self, workload: str, cost: float, noise: float, running: Collection[str] = ()) -> None:
         """Take in what pods of a workload were seen to demand on average, by themselves.
 
         Parameters
         ----------
         workload : str
+            If there is no room for it beside the `running` ones, it stays unknown.
         cost : float
             Cores or GiB.
         noise : float
             Standard deviation of the difference from what pods of the workload cost.
+        running : collection of str, optional
+            The workloads that run, of which none is forgotten.
         """
         if workload not in self._rows:
-            self._add(workload, {workload: 1.0})
+            self._add(workload, running)
         row = self._rows.get(workload)
         if row is not None:
             design = np.zeros(self._mean.size)
@@ -260,7 +263,7 @@ class Regression:
                 design[row] = number
         return design, mean, variance
 
-    def _add(self, workload: str, needed: Mapping[str, float]) -> None:
+    def _add(self, workload: str, needed: Collection[str]) -> None:
         if len(self._rows) >= MOST_WORKLOADS:
             spare = [name for name in self._rows if name not in needed]
             if not spare:

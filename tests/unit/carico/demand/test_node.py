@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from carico.demand.node import LEAST_LEFT, NodeDemand
+from carico.demand.regression import MOST_WORKLOADS
 from carico.demand.settings import DEMAND
 from carico.errors import InvalidInput, InvalidState
 from carico.telemetry.counters import DiskUse, PodCounters
@@ -161,6 +162,20 @@ class TestPodsThatNeitherStartNorStop:
         for at in np.arange(5.5, 10.5, 0.5).tolist():
             node.observe(1.0, 2.0, at)
         assert node.report(10.0).workloads["web"].cores.mean == pytest.approx(2.0, abs=0.1)
+
+    def test_of_more_workloads_than_a_node_tells_apart_some_stay_unknown_and_the_others_known(self):
+        node = NodeDemand("node-0", cores=64.0, gib=256.0, variant=DEMAND, since=0.0)
+        for number in range(MOST_WORKLOADS + 2):
+            node.pod_found(str(number), f"service-{number}")
+        unknown = set()
+        for at in np.arange(0.5, 40.5, 0.5).tolist():
+            node.observe(10.0, 20.0, at)
+            if uids := node.pods_to_read(at):
+                node.observe_pods(dict.fromkeys(uids, PodCounters(at, 0.1 * at, 0.0, 0.1)), at)
+            if at > 20:
+                told = node.report(at).workloads
+                unknown |= {name for name, each in told.items() if each.gib.variance > 0.5 * DEMAND.first_doubt_gib**2}
+        assert len(unknown) == 2
 
     def test_a_variant_may_read_no_pods(self):
         node = NodeDemand("node-0", 16.0, 32.0, dataclasses.replace(DEMAND, pods_s=0.0), since=0.0)
