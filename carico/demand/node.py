@@ -142,6 +142,7 @@ class NodeDemand:
         if variant.steal_s:
             self._left += (left - self._left) * -math.expm1(-max(elapsed_s, 0.0) / variant.steal_s)
         self._changed_at = {name: time for name, time in self._changed_at.items() if at - time <= _STEADY_S}
+        self._measured_at = {name: time for name, time in self._measured_at.items() if self._is_measured(name, at)}
         steady = self._measured_at.keys() - self._changed_at.keys()
         self._cpu.advance(elapsed_s, dict.fromkeys(steady, variant.pods_fade_s))
         # Whether a pod computes already while the container runtime starts it, and still while it ends, is not known.
@@ -222,8 +223,6 @@ class NodeDemand:
                 demand = (cores + waiting) / max(self._left, LEAST_LEFT)
                 self._cpu.learn_cost(workload, demand, variant.pods_noise_cores, workloads)
                 self._measured_at[workload] = at
-        for workload in [name for name, time in self._measured_at.items() if not self._is_measured(name, at)]:
-            del self._measured_at[workload]
 
     def skip(self, at: float) -> None:
         """Note that there is no telemetry up to `at`: the next observation covers the time from then on."""

@@ -130,6 +130,17 @@ class TestPodsThatNeitherStartNorStop:
             node.observe(1.4, 5.0, at)
         assert not node.report(90.0).workloads["web"].measured
 
+    def test_what_they_cost_is_forgotten_within_minutes_when_they_are_gone(self, node):
+        """Also on a node that runs no others."""
+        self.run(node, 60)
+        for uid in "ab":
+            node.pod_stopped(uid, 60.0)
+        for at in np.arange(60.5, 1200, 0.5).tolist():
+            node.observe(1.0, 1.0, at)
+            assert not node.pods_to_read(at)
+        web = node.report(1200.0).workloads.get("web")
+        assert web is None or web.cores.variance > 0.95 * DEMAND.first_doubt_cores**2
+
     def test_another_pod_under_the_same_name_is_read_anew(self, node):
         self.run(node, 60)
         node.observe_pods(dict.fromkeys("ab", PodCounters(60.5, 0.1, 0.0, self.HELD)), 60.5)
