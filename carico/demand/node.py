@@ -308,7 +308,14 @@ class NodeDemand:
 
     def _may_be_settling(self, workload: str, age_s: float) -> bool:
         """Whether pods whose eldest is of this age may still be getting their initial memory, as far as is known."""
-        return age_s < self._variant.settling_s or (bool(self._counters) and not self._peaks.was_read(workload))
+        return age_s < self._variant.settling_s or (not self._peaks.was_read(workload) and self._has_read(workload))
+
+    def _has_read(self, workload: str) -> bool:
+        """Whether any running pod of a workload was read; where some pods can be read, others need not be readable."""
+        if not self._counters:
+            return False
+        running = self._pods.running
+        return any(running.get(uid) == workload for uid in self._counters)
 
     def _is_measured(self, workload: str, at: float) -> bool:
         measured_at = self._measured_at.get(workload, -math.inf)

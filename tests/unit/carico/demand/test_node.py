@@ -478,6 +478,19 @@ class TestMemoryThatGrowsSlowly:
         told = self.run(node, 1500)
         assert min(each.mean for at, each in told.items() if at > 200) > 0.85 * self.TO
 
+    def test_is_known_of_pods_that_cannot_be_read_beside_others_that_can(self, node):
+        node.pod_started("readable", "web", 0.0)
+        for at in np.arange(0.5, 60.5, 0.5).tolist():
+            started = int(min(at, 20.0) // 4)
+            if at in (4, 8, 12, 16, 20):
+                node.pod_started(f"unreadable-{at}", "dark", at - 0.5)
+            node.observe(1.0 + 0.2 * started, 1.5 + 0.8 * started, at)
+            if "readable" in node.pods_to_read(at):
+                node.observe_pods({"readable": PodCounters(at, 0.1 * at, 0.0, 0.5)}, at)
+        dark = node.report(60.0).workloads["dark"]
+        assert dark.gib.mean == pytest.approx(0.8, rel=0.15)
+        assert dark.gib.variance < 0.1
+
     def test_is_underestimated_where_pods_cannot_be_read(self, node):
         told = self.run(node, 1500, read=False)
         assert min(each.mean for at, each in told.items() if at > 200) < 0.85 * self.TO
