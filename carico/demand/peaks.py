@@ -136,7 +136,7 @@ class Peaks:
     def save(self) -> dict[str, Any]:
         """Return everything that was learned, as JSON values."""
         return {
-            workload: [peak.gib, peak.level, float(peak.settled), *self.cost(workload)]
+            workload: [peak.gib, peak.level, float(peak.settled), *self.cost(workload), peak.of_ended]
             for workload, peak in self._peaks.items()
         }
 
@@ -156,10 +156,10 @@ class Peaks:
         InvalidState
             If the state is damaged; nothing has changed then.
         """
-        found = {workload: checked_array(state, workload, (5,)).tolist() for workload in state}
-        for workload, (*memory, settled, mean, variance) in found.items():
+        found = {workload: _saved(state, workload) for workload in state}
+        for workload, (gib, level, settled, mean, variance, of_ended) in found.items():
             if not (
-                all(0 <= gib <= most for gib in (*memory, mean))
+                all(0 <= memory <= most for memory in (gib, level, mean, of_ended))
                 and settled in (0, 1)
                 and 0 <= variance <= max(BASELINE_VARIANCE, self._first.variance)
             ):
@@ -168,16 +168,24 @@ class Peaks:
                     f"got {found[workload]}: the saved state is damaged; delete it"
                 )
         self._peaks = {
-            workload: _Peak(gib, level, level, settled=bool(settled), variance=variance)
-            for workload, (gib, level, settled, _, variance) in found.items()
+            workload: _Peak(gib, level, level, settled=bool(settled), variance=variance, of_ended=of_ended)
+            for workload, (gib, level, settled, _, variance, of_ended) in found.items()
         }
         self._observed_at = at
-        self._costs = {workload: Estimate(mean, variance) for workload, (_, _, _, mean, variance) in found.items()}
+        self._costs = {workload: Estimate(mean, variance) for workload, (_, _, _, mean, variance, _) in found.items()}
 
     def forget(self, kept: Collection[str]) -> None:
         """Drop the workloads that are not among `kept`."""
         for workload in self._peaks.keys() - set(kept):
             del self._peaks[workload], self._costs[workload]
+
+
+def _saved(state: Mapping[str, Any], workload: str) -> list[float]:
+    """Return what is saved of a workload."""
+    if isinstance(state[workload], list) and len(state[workload]) == 5:
+        state = {workload: [*state[workload], 0.0]}  # an earlier version saves nothing about pods that have ended
+    saved: list[float] = checked_array(state, workload, (6,)).tolist()
+    return saved
 
 
 def _exceeds(gib: float, earlier: float) -> bool:

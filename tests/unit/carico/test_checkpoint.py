@@ -176,7 +176,7 @@ class TestTheLargestStates:
             "mean": [rng.random() for _ in side],
             "covariance": [[-1e-5 * rng.random() for _ in side] for _ in side],
         }
-        peaks = {name: [rng.random() for _ in range(5)] for name in names}
+        peaks = {name: [rng.random() for _ in range(6)] for name in names}
         state = {"cpu": costs, "memory": costs, "peaks": peaks, "at_unix_s": 1_790_000_000.25}
         size = self.size(tmp_path / "state.json", state, most_bytes=MOST_BYTES_OF_AN_AGENT)
         assert size <= MOST_BYTES_OF_AN_AGENT / 2

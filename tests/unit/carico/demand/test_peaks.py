@@ -135,6 +135,22 @@ class TestPodsThatAreRead:
         assert peaks.is_settled("job")
         assert peaks.cost("job").mean == pytest.approx(1.0), "pods of all ages hold less on average"
 
+    def test_may_do_so_after_a_restart(self, peaks):
+        hold(peaks, 1.0, 0, 4)
+        peaks.ended("job", 1.0)
+        again = Peaks(FIRST, growth_s=2.0, peak_s=60.0)
+        again.restore(peaks.save(), at=10.0, most=16.0)
+        hold(again, 0.4, 10, 400)
+        assert again.cost("job").mean == pytest.approx(1.0)
+
+    def test_an_earlier_version_saved_nothing_of_those_that_have_ended(self, peaks):
+        hold(peaks, 1.0, 0, 4)
+        peaks.ended("job", 1.0)
+        again = Peaks(FIRST, growth_s=2.0, peak_s=60.0)
+        again.restore({"job": peaks.save()["job"][:5]}, at=10.0, most=16.0)
+        assert again.cost("job") == peaks.cost("job")
+        assert again.is_settled("job")
+
     def test_the_peaks_of_ended_pods_are_averaged(self, peaks):
         hold(peaks, 0.1, 0, 4)
         for _ in range(50):
