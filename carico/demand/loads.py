@@ -304,8 +304,9 @@ class Loads:
     ) -> None:
         """Note what those of `workloads` cost whose pods run, and have done so for the last `elapsed_s` seconds.
 
-        If `shown` is given, only pods of these workloads have lately shown what they cost by starting or ending; what
-        others cost is known as far as nodes have measured them.
+        To be called every few seconds: what no longer matters is forgotten, too. If `shown` is given, only pods of
+        these workloads have lately shown what they cost by starting or ending; what others cost is known as far as
+        nodes have measured them.
         """
         for workload in filter(self.runs, workloads):
             seen = shown is None or workload in shown
@@ -315,6 +316,8 @@ class Loads:
             self.memory.remember(workload, elapsed_s, now, seen)
         for memory in self.remembered:
             memory.forget(now)
+        # Nodes leave or no longer name a workload: the next report about it may never come.
+        self._summed_up = {name: mean for name, mean in self._summed_up.items() if self._is_depended_on(name)}
 
     def far(self) -> dict[tuple[str, str], Said]:
         """Which nodes know a workload's cost and report one that is clipped, by node and what it is about."""
@@ -504,12 +507,15 @@ class Loads:
             self._exposed_at[name][node] = None
         self._exposed_of[node] = exposed
 
+    def _is_depended_on(self, workload: str) -> bool:
+        """Whether the load of any node depends on what pods of a workload cost."""
+        return workload in self._exposed_at or workload in self._counts
+
     def _to_sum_up(self, workloads: Iterable[str]) -> dict[str, None]:
         """Return the nodes whose loads have changed because the pooled costs of some workloads have."""
         nodes: dict[str, None] = {}
         for workload in workloads:
-            if workload not in self._exposed_at and workload not in self._counts:
-                self._summed_up.pop(workload, None)
+            if not self._is_depended_on(workload):
                 continue
             mean = self.cpu.cost(workload).mean
             if not abs(mean - self._summed_up.get(workload, math.inf)) <= _MOVED * mean + _MOVED_CORES:

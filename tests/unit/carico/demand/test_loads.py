@@ -1,5 +1,8 @@
 """What is known of nodes, in arrays that are kept up to date report by report."""
 
+import dataclasses
+import pickle
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -75,6 +78,18 @@ class TestPodsThatANodeHasNotObservedYet:
         for number in range(9):
             loads.report(self.report(f"light-{number}", Estimate(0.25, 0.01**2), 0.0), 0.1)
         assert 2.0 - loads.cpu_load(loads.row("heavy")) <= 2.0 * 2.0 * 0.01 + 1e-3
+
+    def test_of_workloads_that_no_node_names_any_more_are_forgotten(self):
+        loads, sizes = Loads(DEMAND), []
+        for number in range(400):
+            report = self.report(f"node-{number}" if number % 2 else "other", self.UNKNOWN, exposed=2.0)
+            known = {f"pi-{number:03}": report.workloads["pi"]}
+            loads.report(dataclasses.replace(report, workloads=known, counted={}), float(number))
+            if number % 2:
+                loads.forget(report.node)
+            loads.remember((), 1.0, float(number))
+            sizes.append(len(pickle.dumps(loads)))
+        assert sizes[-1] < 1.05 * sizes[99]
 
     def test_a_node_that_leaves_is_not_summed_up_again(self):
         loads = self.loads(exposed=2.0)

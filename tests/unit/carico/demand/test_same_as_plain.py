@@ -68,9 +68,8 @@ class Plain:
                 or any((to, name) == (each, workload) for to, name, _ in self.coming.values())
             ]
             mean = self.cost(workload)[0].mean
-            if not depending and workload not in [name for _, name, _ in self.coming.values()]:
-                self.summed_up.pop(workload, None)
-            elif not abs(mean - self.summed_up.get(workload, math.inf)) <= 0.1 * mean + 0.02:
+            is_coming = any(name == workload for _, name, _ in self.coming.values())
+            if (depending or is_coming) and not abs(mean - self.summed_up.get(workload, math.inf)) <= 0.1 * mean + 0.02:
                 self.summed_up[workload] = mean
                 for each in depending:
                     self.sum_up(each)
