@@ -38,8 +38,8 @@ class WorkloadReport:
     reads: Estimate | None = None
     """Reads that a pod has under way; None if that is not known."""
     exposed: float = 0.0
-    """Pods that `demand_cores` counts at the cost above rather than as observed: for how many of them would it rise if
-    a pod cost more."""
+    """How many of the pods `demand_cores` counts at the cost above, because the node has not observed yet what it
+    demands with them; a fraction of a pod where that was observed in part."""
     measured: bool = False
     """Whether pods have lately been measured by themselves, so that the demand is known even if none starts or stops;
     `reads` is not."""

@@ -90,9 +90,3 @@ class TestPodsThatANodeHasNotObservedYet:
             loads.remember((), 1.0, float(number))
             sizes.append(len(pickle.dumps(loads)))
         assert sizes[-1] < 1.05 * sizes[99]
-
-    def test_a_node_that_leaves_is_not_summed_up_again(self):
-        loads = self.loads(exposed=2.0)
-        loads.forget("new")
-        loads.report(self.report("other", Estimate(0.25, 1e-4), exposed=0.0), 0.1)
-        assert loads.nodes == ["other"]
