@@ -15,12 +15,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.common import parse, parser, run
+from carico.demand.settings import DEMAND
 from carico.errors import PodEventsError
 from carico.telemetry.kubepods import class_folders, find_kubepods, pods_in
 from carico.telemetry.pod_groups import PodGroups
 
-_EVERY_S = 10.0
-"""The share of a core is that of readings as far apart."""
 _PRESSURE = "avg10=0.00 avg60=0.00 avg300=0.00 total=123456789\n"
 _FILES = {
     "cpu.stat": "usage_usec 5000000\nuser_usec 4000000\nsystem_usec 1000000\nnice_usec 0\n"
@@ -66,7 +65,7 @@ def measure(root: Path, rounds: int) -> dict[str, float]:
         "first_reading_us": first_us,
         "reading_us": later_us,
         "pod_us": later_us / max(read, 1),
-        "core_percent": 100 * later_us / 1e6 / _EVERY_S,
+        "core_percent": 100 * later_us / 1e6 / DEMAND.pods_s,
     }
 
 

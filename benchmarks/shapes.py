@@ -434,6 +434,8 @@ def main() -> None:
         help="measure N random shapes instead, on which nothing was tuned",
     )
     options = parse(arguments)
+    if options.random < 0:
+        arguments.error(f"--random must be at least 0, got {options.random}")
     drawn = {f"random-{number}": Shape(*random_shape(number)) for number in range(options.random)}
     files = {name: Shape(Path(name).read_text()) for name in options.shapes if Path(name).is_file()}
     known = {**SHAPES, **files, **drawn}

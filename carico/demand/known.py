@@ -23,9 +23,9 @@ class Known:
     Examples
     --------
     >>> known = Known()
-    >>> known.note(3, ["pi", "web"], pods=[2, 0], gib=[0.5, 0.1])
-    >>> known.note(1, ["pi"], pods=[1], gib=[0.25])
-    >>> known.note(3, ["web"], pods=[1], gib=[0.1])
+    >>> known.note(3, ["pi", "web"], pods=[2, 0], gib=[0.5, 0.1], measured=[True, False])
+    >>> known.note(1, ["pi"], pods=[1], gib=[0.25], measured=[False])
+    >>> known.note(3, ["web"], pods=[1], gib=[0.1], measured=[False])
     >>> known.of("pi", 1), known.of("pi", 3), known.spread("pi", 4).tolist()
     ((1.0, 0.25), (0.0, 0.0), [[0.0, 1.0, 0.0, 0.0], [0.0, 0.25, 0.0, 0.0]])
     """
@@ -53,7 +53,7 @@ class Known:
         workloads: Sequence[str],
         pods: Sequence[int],
         gib: Sequence[float],
-        measured: Sequence[bool] | bool = False,
+        measured: Sequence[bool],
     ) -> None:
         """Replace what a node knows."""
         names, places = self._of_node.get(column, ((), None))
@@ -66,7 +66,7 @@ class Known:
     def forget(self, column: int) -> None:
         """Drop what a node knows."""
         if column in self._of_node:
-            self.note(column, [], [], [])
+            self.note(column, [], [], [], [])
             del self._of_node[column]
 
     def nodes(self, workload: str) -> list[int]:

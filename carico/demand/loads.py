@@ -196,7 +196,7 @@ class Loads:
             if not over:
                 del self._over[node]
         measured = [known.measured for known in report.workloads.values()]
-        self._note_exposed(node, told)
+        self._note_exposed(node, {name for name, known in report.workloads.items() if known.exposed > _EXPOSED})
         self._known.note(row, told.names, told.pods, told.gib, measured)
         self._columns[:, row] = np.nan
         self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
@@ -227,7 +227,7 @@ class Loads:
     def _drop_report(self, node: str, row: int) -> None:
         if self._reports.pop(node, None) is not None:
             del self._told[node]
-            self._note_exposed(node, _Told([], [], [], [], [], []))
+            self._note_exposed(node, set())
             del self._exposed_of[node]
             self._known.forget(row)
             self.cpu.forget(node)
@@ -495,9 +495,8 @@ class Loads:
                 del self._counts[pod.workload]
         return pod
 
-    def _note_exposed(self, node: str, told: _Told) -> None:
+    def _note_exposed(self, node: str, exposed: set[str]) -> None:
         """Note which workloads' costs a node's load depends on."""
-        exposed = {name for name, pods in zip(told.names, told.exposed, strict=True) if pods > _EXPOSED}
         before = self._exposed_of.get(node, set())
         for name in before - exposed:
             del self._exposed_at[name][node]
