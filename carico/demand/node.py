@@ -199,8 +199,8 @@ class NodeDemand:
         variant, running, before = self._variant, self._pods.running, self._counters
         self._counters = {uid: reading for uid, reading in before.items() if uid in running} | dict(counters)
         used: defaultdict[str, list[PodUse]] = defaultdict(list)
+        # Of these, the pods that had their initial memory already at the reading before.
         settled: defaultdict[str, list[PodUse]] = defaultdict(list)
-        """Of these, the pods that had their initial memory already at the reading before."""
         for uid, reading in counters.items():
             workload = running.get(uid)
             use = pod_use_between(before[uid], reading) if uid in before else None
