@@ -1,7 +1,9 @@
-"""What single pods use, from the control groups (v2) that the kubelet makes for them.
+"""What single pods use, from the control groups that the kubelet makes for them.
 
-A reading takes four files a pod: `cpu.stat`, `cpu.pressure`, `memory.current` and `memory.stat`. Memory is what
-`carico.telemetry.cgroup` takes it for: what the group uses without its page cache.
+A reading takes four files a pod. On cgroup v2, they are in one folder. On the hybrid hierarchy, CPU time and pressure
+are in the tree `unified`, and memory is in that of the controller `memory`. Without any tree of v2 there is no
+pressure, so that v1 alone is not read. Memory is what `carico.telemetry.cgroup` takes it for: what the group uses
+without its page cache.
 
 Files are opened for each reading: a node may have more pods than descriptors. Where a pod's folder is, is remembered.
 """
@@ -12,12 +14,13 @@ import logging
 from collections.abc import Collection, Set
 from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from carico.clock import Clock, SystemClock
 from carico.errors import PodEventsError, TelemetryError
 from carico.telemetry.counters import PodCounters
 from carico.telemetry.files import KeptOpen, PressureFile
-from carico.telemetry.kubepods import class_folders, find_kubepods, pods_in
+from carico.telemetry.kubepods import class_folders, find_kubepods, pods_in, subfolders
 
 _KIND = "cgroup hierarchy"
 _MOST = 2**53
@@ -54,8 +57,8 @@ class PodGroups:
         -------
         dict
             By UID. A pod is left out if it has no group (any more), its files cannot be read or do not hold what the
-            kernel writes, or its kernel offers no pressure. Without groups of v2 there are no pods at all; the log
-            says why, once.
+            kernel writes, or its kernel offers no pressure. With control groups of v1 alone there are no pods at all;
+            the log says why, once.
         """
         wanted = set(uids)
         self._groups = {uid: group for uid, group in self._groups.items() if uid in wanted}
@@ -72,17 +75,23 @@ class PodGroups:
     def _found(self, uids: Set[str]) -> dict[str, _Group]:
         """The groups of those pods that have one."""
         try:
-            kubepods = find_kubepods(self._root)
-            if not _is_v2(kubepods):
-                self._say_why(
-                    f"{kubepods} has no controller memory of cgroup v2: boot the node with the unified hierarchy, "
-                    f"systemd.unified_cgroup_hierarchy=1"
-                )
-                return {}
-            return {uid: _Group(folder) for folder, uid in pods_in(class_folders(kubepods)).items() if uid in uids}
+            is_hybrid = {"unified", "memory"} <= set(subfolders(self._root))
+            tree = self._root / "unified" if is_hybrid else self._root
+            kubepods = find_kubepods(tree)
+            folders = {folder: uid for folder, uid in pods_in(class_folders(kubepods)).items() if uid in uids}
         except PodEventsError as error:
             self._say_why(str(error))
             return {}
+        if is_hybrid:
+            memory = self._root / "memory"
+            return {uid: _Group(folder, memory / folder.relative_to(tree), _V1) for folder, uid in folders.items()}
+        if _counts_memory(kubepods):
+            return {uid: _Group(folder, folder, _V2) for folder, uid in folders.items()}
+        self._say_why(
+            f"{kubepods} has no controller memory of cgroup v2, and {self._root} is no hybrid hierarchy (unified and "
+            f"memory): boot the node with the unified hierarchy, systemd.unified_cgroup_hierarchy=1"
+        )
+        return {}
 
     def _say_why(self, reason: str) -> None:
         if not self._has_said_why:
@@ -90,13 +99,26 @@ class PodGroups:
             self._has_said_why = True
 
 
+class _Memory(NamedTuple):
+    """Where a hierarchy tells a group's memory."""
+
+    usage_file: str
+    cache_label: bytes
+    """In memory.stat."""
+
+
+_V2 = _Memory("memory.current", b"file ")
+_V1 = _Memory("memory.usage_in_bytes", b"total_cache ")
+"""The total includes the groups of the pod's containers."""
+
+
 class _Group:
     """The files of a pod's group."""
 
-    def __init__(self, folder: Path) -> None:
-        self._cpu_stat, self._pressure, self._current, self._memory_stat = (
-            folder / name for name in ("cpu.stat", "cpu.pressure", "memory.current", "memory.stat")
-        )
+    def __init__(self, folder: Path, memory_folder: Path, memory: _Memory) -> None:
+        self._cpu_stat, self._pressure = folder / "cpu.stat", folder / "cpu.pressure"
+        self._usage, self._memory_stat = memory_folder / memory.usage_file, memory_folder / "memory.stat"
+        self._cache_label = memory.cache_label
 
     def read(self, clock: Clock) -> PodCounters:
         """Return the present counters, or raise a TelemetryError."""
@@ -106,16 +128,16 @@ class _Group:
             used_us = _sane(file, file.number_in(file.peek(), b"usage_usec "))
         with PressureFile(self._pressure, _KIND) as file:
             waited_us = _sane(file, file.some_total_us_in(file.peek()))
-        with KeptOpen(self._current, _KIND) as file:
+        with KeptOpen(self._usage, _KIND) as file:
             memory = _sane(file, file.number_in(file.peek()))
         with KeptOpen(self._memory_stat, _KIND) as file:
-            cached = _sane(file, file.number_in(file.peek(), b"file "))
+            cached = _sane(file, file.number_in(file.peek(), self._cache_label))
         # The kernel counts memory and page cache at different times.
         return PodCounters(at_s, used_us / 1e6, waited_us / 1e6, max(memory - cached, 0) / 2**30)
 
 
-def _is_v2(kubepods: Path) -> bool:
-    """Whether the kubelet's group is of v2 and counts memory, which v2 beside v1 (hybrid) does not."""
+def _counts_memory(kubepods: Path) -> bool:
+    """Whether the kubelet's group is of v2 and counts memory, which a v2 tree mounted beside v1 does not."""
     with suppress(TelemetryError), KeptOpen(kubepods / "cgroup.controllers", _KIND) as file:
         return b"memory" in file.peek().split()
     return False
