@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from carico.arrays import BoolArray, FloatArray, IntArray
+from carico.demand.dependence import Dependence
 from carico.demand.filling import lower_level
 from carico.demand.known import Known
 from carico.demand.memory import Memory
@@ -31,13 +32,8 @@ START_UP_GAIN = 0.1
 """Weight of a new observation in a node's average start-up time."""
 MOST_START_UP_S = 5.0
 """Longer start-ups count as this long: such pods wait for an image or a volume."""
-_EXPOSED = 0.25
-"""A node's load depends on a workload's cost if it contains that cost more than so many times."""
 _FAR = 2.0
 """Others correct a node's estimate by at most so many of its standard deviations: pods of a node may be other ones."""
-_MOVED = 0.1
-_MOVED_CORES = 0.02
-"""Loads are summed up again once a cost has changed by more than this share and so many cores."""
 _MOST_SETS = 100
 """The most sets of nodes whose columns are kept at hand."""
 
@@ -120,11 +116,8 @@ class Loads:
         """The node of every latency-critical pod that has one, by UID."""
         self._critical_at: defaultdict[str, set[str]] = defaultdict(set)
         """The UIDs of these pods, by node."""
-        self._exposed_of: dict[str, set[str]] = {}
-        self._exposed_at: defaultdict[str, dict[str, None]] = defaultdict(dict)
-        """Workloads of which a node has pods whose demand it has not observed yet, by node, and the other way round."""
-        self._summed_up: dict[str, float] = {}
-        """The pooled costs with which the loads were summed up last, by workload; cores."""
+        self._dependence = Dependence(self._counts)
+        """Which nodes' loads depend on which pooled costs."""
         self._known = Known()
         """What these reports say of workloads."""
         self._all_rows: IntArray | None = None
@@ -196,13 +189,13 @@ class Loads:
             if not over:
                 del self._over[node]
         measured = [known.measured for known in report.workloads.values()]
-        self._note_exposed(node, {name for name, known in report.workloads.items() if known.exposed > _EXPOSED})
+        self._dependence.note(node, dict(zip(told.names, told.exposed, strict=True)))
         self._known.note(row, told.names, told.pods, told.gib, measured)
         self._columns[:, row] = np.nan
         self._columns[self._CORES, row], self._columns[self._GIB, row] = report.cores, report.gib
         self._columns[self._LOWER, row] = lower_level(self._variant, np.array(report.cores))
         self._columns[self._AT, row] = now
-        for other in self._to_sum_up(told.names) | {node: None}:
+        for other in self._dependence.to_sum_up(told.names, lambda name: self.cpu.cost(name).mean, now) | {node: None}:
             self._sum_up(other)
 
     def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
@@ -227,8 +220,7 @@ class Loads:
     def _drop_report(self, node: str, row: int) -> None:
         if self._reports.pop(node, None) is not None:
             del self._told[node]
-            self._note_exposed(node, set())
-            del self._exposed_of[node]
+            self._dependence.forget(node)
             self._known.forget(row)
             self.cpu.forget(node)
             self.memory.forget(node)
@@ -316,8 +308,7 @@ class Loads:
             self.memory.remember(workload, elapsed_s, now, seen)
         for memory in self.remembered:
             memory.forget(now)
-        # Nodes leave or no longer name a workload: the next report about it may never come.
-        self._summed_up = {name: mean for name, mean in self._summed_up.items() if self._is_depended_on(name)}
+        self._dependence.forget_costs()
 
     def far(self) -> dict[tuple[str, str], Said]:
         """Which nodes know a workload's cost and report one that is clipped, by node and what it is about."""
@@ -494,33 +485,6 @@ class Loads:
             if not ways:
                 del self._counts[pod.workload]
         return pod
-
-    def _note_exposed(self, node: str, exposed: set[str]) -> None:
-        """Note which workloads' costs a node's load depends on."""
-        before = self._exposed_of.get(node, set())
-        for name in before - exposed:
-            del self._exposed_at[name][node]
-            if not self._exposed_at[name]:
-                del self._exposed_at[name]
-        for name in exposed - before:
-            self._exposed_at[name][node] = None
-        self._exposed_of[node] = exposed
-
-    def _is_depended_on(self, workload: str) -> bool:
-        """Whether the load of any node depends on what pods of a workload cost."""
-        return workload in self._exposed_at or workload in self._counts
-
-    def _to_sum_up(self, workloads: Iterable[str]) -> dict[str, None]:
-        """Return the nodes whose loads have changed because the pooled costs of some workloads have."""
-        nodes: dict[str, None] = {}
-        for workload in workloads:
-            if not self._is_depended_on(workload):
-                continue
-            mean = self.cpu.cost(workload).mean
-            if not abs(mean - self._summed_up.get(workload, math.inf)) <= _MOVED * mean + _MOVED_CORES:
-                self._summed_up[workload] = mean
-                nodes |= self._exposed_at.get(workload, {}) | dict.fromkeys(self._counts.get(workload, ()))
-        return nodes
 
     def _sum_up(self, node: str) -> None:
         """Recompute a node's load."""
