@@ -18,17 +18,29 @@ _WORDS: dict[Verdict, tuple[str, str]] = {
 }
 
 
+_COLUMNS = {"paper": 10, "ours": 10, "ratio": 7, "extremes": 13}
+"""The columns of figures, each with its least width."""
+_NAMES = 20
+"""The least width of the column of quantities."""
+
+
 def paper_table(rows: Iterable[Row]) -> list[str]:
-    """Return a table of measured figures beside the paper's: means over the seeds, and their extremes."""
-    lines = [f"    {'quantity':36}{'paper':>10}{'ours':>10}{'ratio':>7}{'extremes':>13}"]
-    for row in rows:
-        ratio = "" if row.thesis in (None, 0) else f"{row.ours / row.thesis:.2f}"
-        *head, last = textwrap.wrap(row.what, 36) or [""]
+    """Return a table of measured figures beside the paper's: means over the seeds, and their extremes.
+
+    Long figures take their room from the names of the quantities, which go on in the next line.
+    """
+    table = [("quantity", tuple(_COLUMNS), ""), *((row.what, _figures(row), row.note) for row in rows)]
+    longest = [max(map(len, column)) for column in zip(*(cells for _, cells, _ in table), strict=True)]
+    widths = [max(least, 2 + most) for least, most in zip(_COLUMNS.values(), longest, strict=True)]
+    names = max(_NAMES, WIDTH - 4 - sum(widths))
+    lines = []
+    for what, cells, note in table:
+        *head, last = textwrap.wrap(what, names) or [""]
         lines += [f"    {part}" for part in head]
-        paper = "" if row.thesis is None else figure(row.thesis, row.unit)
-        lines.append(f"    {last:36}{paper:>10}{figure(row.ours, row.unit):>10}{ratio:>7}{_extremes(row):>13}")
-        lines += textwrap.wrap(row.note, WIDTH, initial_indent="      ", subsequent_indent="      ")
-    return [line.rstrip() for line in lines]
+        columns = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        lines.append(f"    {last:{names}}{columns}".rstrip())
+        lines += textwrap.wrap(note, WIDTH, initial_indent="      ", subsequent_indent="      ")
+    return lines
 
 
 def counts(outcomes: Sequence[Outcome]) -> list[str]:
@@ -133,6 +145,12 @@ def _counted(noun: str, verdicts: Sequence[Verdict]) -> str:
 def _verdicts(verdicts: Iterable[Verdict]) -> str:
     count = Counter(verdicts)
     return ", ".join(f"{count[one]} {_WORDS[one][count[one] != 1]}" for one in VERDICTS if count[one])
+
+
+def _figures(row: Row) -> tuple[str, ...]:
+    paper = "" if row.thesis is None else figure(row.thesis, row.unit)
+    ratio = "" if row.thesis in (None, 0) else f"{row.ours / row.thesis:.2f}"
+    return paper, figure(row.ours, row.unit), ratio, _extremes(row)
 
 
 def _extremes(row: Row) -> str:

@@ -1,5 +1,7 @@
 """What holds of a paper's statements: the figures of a test, the count, and the table of all claims."""
 
+import re
+
 from testbed.report.claims import claims_table, counts, paper_table
 from testbed.results.outcomes import Outcome, Row, Statement
 
@@ -22,6 +24,17 @@ def test_figures_stand_beside_the_papers():
     assert table[4].split() == ["read", "off", "a", "figure"]
     assert table[5].split() == ["seed", "by", "seed", "4", "s", "2", "s", "0.50", "1-3"]
     assert table[-1].split() == ["none", "0", "pods", "3", "pods"]
+
+
+def test_columns_do_not_touch_however_long_the_figures_are():
+    rows = [
+        Row("what a pod of one thread demands", [0.72684, 0.7312], 1.0, "cores"),
+        Row("the rate of pods that were started within one second", [12345.67, 23456.78], 13456.78, "pods/s"),
+    ]
+    table = paper_table(rows)
+    assert max(map(len, table)) <= 80
+    assert re.split(" {2,}", table[2].strip()) == ["demands", "1 cores", "0.729 cores", "0.73", "0.7268-0.7312"]
+    assert re.split(" {2,}", table[-1].strip())[-4:] == ["13457 pods/s", "17901 pods/s", "1.33", "12346-23457"]
 
 
 def test_a_claim_counts_once_for_each_variant_by_its_worst_case():
