@@ -12,12 +12,11 @@ import signal
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from carico import __version__
 from carico.commands import certs, deploy, enrol, helm_chart, journal, monitoring, processes, record, tokens, watch
 from carico.errors import CaricoError
-from carico.help import Help
+from carico.help import Parser
 from carico.printable import printable
 
 
@@ -55,7 +54,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "carico") -> int
 
 def make_parser(program: str) -> argparse.ArgumentParser:
     """Return the parser of all commands; `program` is the name under which it was called."""
-    parser: argparse.ArgumentParser = _Parser(
+    parser: argparse.ArgumentParser = Parser(
         prog=program, description="CARICO, a Kubernetes scheduler that needs no resource requests."
     )
     parser.add_argument("--version", action="version", version=f"carico {__version__}")
@@ -64,13 +63,6 @@ def make_parser(program: str) -> argparse.ArgumentParser:
     for command in (watch, record, processes, enrol, tokens, journal, certs, deploy, helm_chart, monitoring):
         command.add(commands)
     return parser
-
-
-class _Parser(argparse.ArgumentParser):
-    """A parser with `Help`; so are its subcommands'."""
-
-    def __init__(self, **given: Any) -> None:
-        super().__init__(**{"formatter_class": Help, **given})
 
 
 @contextmanager

@@ -1,44 +1,11 @@
-"""Command lines: a parser that suggests what was meant, and the values of options that the pytest plugin has, too.
-
-Values are functions for `argparse`'s `type=`.
-"""
+"""The values of options that both the command line and the pytest plugin have, as functions for argparse's `type=`."""
 
 from __future__ import annotations
 
-import re
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NoReturn
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Iterable
 
 from testbed.errors import suggested
-
-
-class Parser(ArgumentParser):
-    """A parser whose errors about unknown commands, options and choices suggest a known one; so do its subcommands'."""
-
-    def __init__(self, **given: Any) -> None:
-        from carico.help import Help  # only now, or every pytest session would import it
-
-        super().__init__(**{"formatter_class": Help, **given})
-
-    def parse_known_args(  # type: ignore[override]
-        self, args: Sequence[str] | None = None, namespace: Namespace | None = None
-    ) -> tuple[Namespace, list[str]]:
-        """Parse the arguments, and refuse unknown ones here, where the usage and the options are the subcommand's."""
-        found, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return found, unknown
-
-    def error(self, message: str) -> NoReturn:
-        """Add a suggestion to the message, print it with the usage, and exit with code 2."""
-        from workloads.errors import did_you_mean  # only now, or every pytest session would import it
-
-        if match := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
-            message += did_you_mean(match[1], re.findall(r"[\w-]+", match[2]))
-        elif match := re.match(r"unrecognized arguments: (--[\w-]+)", message):
-            message += did_you_mean(match[1], re.findall(r"--[\w-]+", self.format_usage()))
-        super().error(message)
 
 
 def count(text: str) -> int:

@@ -14,8 +14,8 @@ from contextlib import contextmanager, redirect_stdout
 
 from carico import __version__
 from carico.errors import CaricoError
+from carico.help import Parser
 from carico.printable import PrintableStream
-from testbed.arguments import Parser
 from testbed.commands import (
     DESCRIPTION,
     catalogue,

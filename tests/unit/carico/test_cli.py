@@ -82,7 +82,10 @@ def test_help(capsys, arguments):
     ("arguments", "message"),
     [
         ([], "COMMAND"),
-        (["wtch"], "wtch"),
+        (["wtch"], "invalid choice: 'wtch' .*, did you mean 'watch'\\?"),
+        (["stauts"], "invalid choice: 'stauts' .*, did you mean 'status'\\?"),
+        (["status", "--namespce", "a"], "carico status: error: .* --namespce a, did you mean '--namespace'\\?"),
+        (["costs", "-o", "jsno"], "invalid choice: 'jsno' .*, did you mean 'json'\\?"),
         (["watch", "--pods", "-1"], "from 0 on is needed, got '-1'"),
         (["watch", "--pods", "few"], "from 0 on is needed, got 'few'"),
         (["watch", "--pods-matching", "(pi"], r"a regular expression is needed, got '\(pi': missing \)"),

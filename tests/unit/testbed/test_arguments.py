@@ -11,9 +11,12 @@ from testbed.cli import main
     ("arguments", "message"),
     [
         (["comparee"], "invalid choice: 'comparee' .*, did you mean 'compare'\\?"),
+        (["rnu"], "invalid choice: 'rnu' .*, did you mean 'run'\\?"),
         (["run", "pi-2000", "--repetitons", "3"], "carico-testbed run: error: .*, did you mean '--repetitions'\\?"),
         (["run", "pi-2000", "--provider", "kin"], "invalid choice: 'kin' .*, did you mean 'kind'\\?"),
         (["images", "biuld"], "invalid choice: 'biuld' .*, did you mean 'build'\\?"),
+        (["run", "pi-2000", "--carico-provider=kind"], "did you mean '--provider'\\?"),
+        (["run", "pi-2000", "--preset", "smoke"], "unrecognized arguments: --preset smoke\n$"),
         (["run", "pi-2000", "--1234567"], "unrecognized arguments: --1234567\n$"),
         (["list", "settings", "more"], "unrecognized arguments: more\n$"),
     ],
