@@ -9,6 +9,7 @@ at most, whatever their noise; a slowdown beyond the limit is found once there a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,7 +18,7 @@ from testbed.comparison import LEAST
 from testbed.comparison.conditions import Condition
 from testbed.comparison.measured import Measured
 from testbed.comparison.runs import Compared, Pairing, among_schedulers, compared, paired
-from testbed.comparison.verdicts import holm
+from testbed.comparison.verdicts import holm, undecided
 from testbed.errors import suggested
 from testbed.measurement.metrics import METRICS
 
@@ -36,6 +37,19 @@ class Judgement:
     found: Compared
     outcome: Outcome
     """``inconclusive``: it cannot be shown that the change is within the limit, nor that it is not."""
+
+    @property
+    def reason(self) -> str:
+        """Why the outcome is `inconclusive`; else empty."""
+        one = self.found.difference
+        if self.outcome != "inconclusive":
+            return ""
+        if not one.enough or not math.isfinite(one.error):
+            return undecided(one)
+        return (
+            f"neither is the change certainly within what is allowed ({self.condition.allowed}), nor certainly beyond "
+            f"it: more repetitions may decide"
+        )
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,7 @@ def _figure(one: Judgement) -> JudgedFigure:
         repetitions=list(difference.n),
         paired=difference.paired,
         lacking=found.lacking,
+        reason=one.reason or None,
     )
 
 

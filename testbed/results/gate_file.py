@@ -47,6 +47,8 @@ class JudgedFigure(msgspec.Struct, frozen=True):
     """Whether repetitions with the same seeds were compared."""
     lacking: int
     """Repetitions of the candidate that lack the figure, as where a job did not complete."""
+    reason: str | None = None
+    """Why the outcome is inconclusive; None if it is not, and in files of earlier versions."""
 
 
 class BaselineUsed(msgspec.Struct, frozen=True):

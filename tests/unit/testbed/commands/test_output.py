@@ -112,6 +112,7 @@ def test_a_comparison_with_a_gate(run, printed):
     gated = printed("compare", "a.json", "a.json", "--fail-on", "job_completion_time:value:+10%")["gate"]
     assert documented("compare", [*gated, *gated["judgements"][0]])
     assert gated["passed"]
+    assert [one["reason"] for one in gated["judgements"]] == [None]
 
 
 @pytest.mark.parametrize(
@@ -126,6 +127,25 @@ def test_an_inconclusive_verdict_says_why(run, printed, metric, repetitions, rea
     run("--json", "b.json", "--seed", "7", repetitions=repetitions)
     rows = printed("compare", "a.json", "b.json", "--metric", metric)["rows"]
     assert {row["reason"] for row in rows if row["verdict"] == "inconclusive"} == {reason}
+
+
+@pytest.mark.parametrize(
+    ("repetitions", "reason"),
+    [
+        (2, "n = 2 is too small: each side needs 3 repetitions or more"),
+        (
+            3,
+            "neither is the change certainly within what is allowed (+1%), nor certainly beyond it: more repetitions "
+            "may decide",
+        ),
+    ],
+)
+def test_so_does_that_of_a_gate(run, printed, repetitions, reason):
+    run("--json", "a.json", repetitions=repetitions)
+    run("--json", "b.json", "--seed", "7", repetitions=repetitions)
+    limit = ("--fail-on", "job_completion_time:+1%")
+    gate = printed("compare", "a.json", "b.json", *limit, code=int(repetitions < 3))["gate"]
+    assert [(one["outcome"], one["reason"]) for one in gate["judgements"]] == [("inconclusive", reason)]
 
 
 def test_so_does_that_of_a_report(run, printed):
