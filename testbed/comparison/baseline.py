@@ -35,8 +35,19 @@ class Baseline(msgspec.Struct, frozen=True):
     made_by: MadeBy
     measured: list[Measured]
     added_by: list[MadeBy] = []
-    """Later runs that added what was lacking."""
+    """Later runs that added what was lacking, or measured a part of it anew."""
     schema_version: int = BASELINE_SCHEMA_VERSION
+
+    @property
+    def makers(self) -> list[MadeBy]:
+        """All runs that made it."""
+        return [self.made_by, *self.added_by]
+
+    @property
+    def when(self) -> str:
+        """The day on which it was made, or the first and the last of them."""
+        days = sorted(one.started[:10] for one in self.makers)
+        return " to ".join(dict.fromkeys((days[0], days[-1])))
 
 
 def baseline_of(run: Run, measured: list[Measured]) -> Baseline:
@@ -53,9 +64,17 @@ def lacking(baseline: Baseline, found: Sequence[Measured]) -> list[Measured]:
 
 def extended(earlier: Baseline, later: Baseline) -> Baseline:
     """Return a baseline with what a later one has besides; what it has already stays as it is."""
-    whole = [*earlier.measured, *lacking(earlier, later.measured)]
-    whole.sort(key=lambda one: (one.scenario, one.scheduler))
-    return Baseline(earlier.made_by, whole, [*earlier.added_by, later.made_by])
+    return _together(earlier, later, [*earlier.measured, *lacking(earlier, later.measured)])
+
+
+def renewed(earlier: Baseline, later: Baseline) -> Baseline:
+    """Return a later baseline with what an earlier one has besides."""
+    return _together(earlier, later, [*later.measured, *lacking(later, earlier.measured)])
+
+
+def _together(earlier: Baseline, later: Baseline, measured: list[Measured]) -> Baseline:
+    in_order = sorted(measured, key=lambda one: (one.scenario, one.scheduler))
+    return Baseline(earlier.made_by, in_order, [*earlier.added_by, later.made_by])
 
 
 def differing_machines(baseline: Baseline, here: Machine) -> list[str]:
@@ -63,7 +82,7 @@ def differing_machines(baseline: Baseline, here: Machine) -> list[str]:
 
     The kernel may differ: it is updated where everything else stays.
     """
-    made = (one.machine for one in (baseline.made_by, *baseline.added_by))
+    made = (one.machine for one in baseline.makers)
     names = ["not known which" if one is None else _hardware(one) for one in made if one is None or _differ(one, here)]
     return [f"{name}; here {_hardware(here)}" for name in dict.fromkeys(names)]
 
@@ -113,7 +132,7 @@ def read_baseline(path: Path) -> Baseline:
         if len(set(one.seeds)) < len(one.seeds) or any(len(series.values) != len(one.seeds) for series in one.series):
             raise UnusableFile(f"{path} is not a baseline of carico-testbed: {one.title}: one value a seed is needed")
     if not found.measured:
-        raise UnusableFile(f"{path} is a baseline of nothing: make it anew with --carico-save-baseline")
+        raise UnusableFile(f"{path} is a baseline of nothing: delete it, and make another with --carico-save-baseline")
     return found
 
 

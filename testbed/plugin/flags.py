@@ -123,7 +123,8 @@ def add_options(parser: pytest.Parser) -> None:
         nargs="?",
         const="",
         help="save what a session measured whose tests all pass as a baseline, a small file to commit. Without FILE: "
-        "make the file of --carico-baseline anew, which judges nothing then; new: add to it only what it lacks. Write "
+        "make the file of --carico-baseline anew, which judges nothing then; new: add to it only what it lacks. If "
+        "only a part of the tests is run (-k, --lf, single files), what a file has besides is kept. Write "
         "--carico-save-baseline=FILE with =",
     )
     declare(

@@ -19,7 +19,6 @@ from testbed.comparison.conditions import conditions
 from testbed.errors import TestbedError
 from testbed.plugin.marked import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
-from testbed.plugin.repetitions import too_few_in_baseline
 from testbed.plugin.selection import leaves_out_files
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import EXTERNAL
@@ -29,6 +28,7 @@ from testbed.requirements import Problem
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from testbed.comparison.baseline import Baseline
     from testbed.comparison.gate import Gate
     from testbed.comparison.measured import Measured
     from testbed.measurement.metrics import Figure
@@ -56,6 +56,7 @@ def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Proble
             read_baseline(options.judged_by)
         if options.save_baseline is not None:
             check_writable(options.save_baseline, "the baseline")
+            found += _occupied(options.save_baseline)
     except TestbedError as error:
         found.append(Problem(str(error)))
     if not options.judges_schedulers:
@@ -71,6 +72,18 @@ def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Proble
                 )
             )
     return found
+
+
+def _occupied(file: Path) -> list[Problem]:
+    """Return why a file that exists cannot be saved to: of a baseline, what this session does not measure is kept."""
+    from testbed.comparison.baseline import read_baseline
+
+    try:
+        if file.exists():
+            read_baseline(file)
+    except TestbedError as error:
+        return [Problem(str(error), "only a baseline is made anew: name another file, or delete this one first")]
+    return []
 
 
 def other_machine_notices(config: pytest.Config) -> Iterator[str]:
@@ -154,7 +167,7 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
     from testbed.report.comparison import failures, gate_line, gate_notes
 
     wanted = conditions(options.fail_on or USUAL)
-    ours = _measured(state, [one.figure for one in wanted])
+    ours = measured_by(state, [one.figure for one in wanted])
     if options.judged_by is None:
         gate = judge_schedulers(ours, options.reference, wanted)
         notes = []
@@ -163,8 +176,7 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
         if options.only_new:
             new = lacking(baseline, ours)
             ours = [one for one in ours if one not in new]
-        made_by = [one.command for one in (baseline.made_by, *baseline.added_by)]
-        is_part = state.is_part or leaves_out_files(config, made_by)
+        is_part = is_part_of(config, state, baseline)
         gate = judge(baseline.measured, ours, wanted, complete=not is_part)
         notes = list(other_machine_notices(config))
         if is_part and gate.not_measured:
@@ -178,6 +190,11 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
     sentences = failures(gate)
     names = [NAME] if len(sentences) == 1 else [f"{NAME} {number}" for number in range(1, len(sentences) + 1)]
     return [failed_report(name, sentence) for name, sentence in zip(names, sentences, strict=True)]
+
+
+def is_part_of(config: pytest.Config, state: State, baseline: Baseline) -> bool:
+    """Whether the user chose only a part of the tests that a baseline was made of."""
+    return state.is_part or leaves_out_files(config, [one.command for one in baseline.makers])
 
 
 def _keep(state: State, gate: Gate) -> None:
@@ -225,48 +242,8 @@ def judge_noise(state: State) -> list[pytest.TestReport]:
     return [failed_report(AA_NAME, aa_sentence(rows))] if aa_verdict(rows) == "regressed" else []
 
 
-def save_baseline(state: State, *, passed: bool) -> None:
-    """Save what the session measured as a baseline, if one is wanted, unless a test failed.
-
-    Raises
-    ------
-    ResultsError
-        If it cannot be written.
-    """
-    file, only_new = state.options.save_baseline, state.options.only_new
-    if file is None:
-        return
-    from testbed.comparison.baseline import baseline_of, extended, lacking, read_baseline, write_baseline
-    from testbed.comparison.power import noisiest_of_baseline
-    from testbed.measurement.metrics import EVERY
-    from testbed.report.comparison import power_note
-
-    found = _measured(state, EVERY)  # so that the baseline serves any condition, markers' included
-    if not passed or not found:
-        state.messages.append(f"no baseline was saved to {file}: only a session that measures and passes makes one")
-        return
-    made = baseline_of(state.record.folder.read(), found)
-    if only_new and file.exists():
-        earlier = read_baseline(file)
-        made, found = extended(earlier, made), lacking(earlier, found)
-        if not found:
-            state.messages.append(f"baseline: {file} lacks nothing, and is as it was")
-            return
-        told = f"{len(found)} added, {len(earlier.measured)} kept"
-    else:
-        told = f"{len(found)} written"
-    write_baseline(file, made)
-    state.saved = file
-    state.messages.append(f"baseline: {file} ({told})")
-    state.messages += [f"  {one.title}" for one in found]
-    for said in too_few_in_baseline(made.measured, file):
-        state.messages += wrapped(f"WARNING: {said}", indent="")
-    least = noisiest_of_baseline(made.measured, conditions(state.options.fail_on or USUAL))
-    for said in power_note(least, "with other seeds, a gate by this baseline finds"):
-        state.messages += wrapped(said)
-
-
-def _measured(state: State, figures: Sequence[Figure]) -> list[Measured]:
+def measured_by(state: State, figures: Sequence[Figure]) -> list[Measured]:
+    """Return what a session measured; nothing if it measured nothing."""
     from testbed.comparison.measured import measured
 
     return [] if state.results is None else measured(state.results.repetitions, figures)

@@ -12,10 +12,11 @@ import pytest
 from testbed.errors import ResultsError, TestbedError
 from testbed.experiment.preflight import listed
 from testbed.plugin.fixtures import diagnose
-from testbed.plugin.gate import NOT_PASSED, judge_noise, judge_session, judge_test, save_baseline, tell_test_gates
+from testbed.plugin.gate import NOT_PASSED, judge_noise, judge_session, judge_test, tell_test_gates
 from testbed.plugin.markers import is_cluster
 from testbed.plugin.outcomes import statement_of
 from testbed.plugin.report import write_report
+from testbed.plugin.saving import save_baseline
 from testbed.plugin.selection import asks_for_all
 from testbed.plugin.session_checks import check_session, lines_on_earlier_runs, session_header, without_workers
 from testbed.plugin.state import STATE, State, provider_of
@@ -138,7 +139,7 @@ def _end(session: pytest.Session, state: State, exitstatus: int) -> None:
         session.testsfailed += len(reports)
         if reports and exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        save_baseline(state, passed=session.exitstatus == pytest.ExitCode.OK)
+        save_baseline(session.config, state, passed=session.exitstatus == pytest.ExitCode.OK)
         write_report(state)
     except TestbedError as error:
         state.error = str(error)

@@ -429,6 +429,14 @@ class TestNothingIsGreenUnmeasured:
             "*did you mean 'job_completion_time'*",
         ),
         (["--carico-save-baseline=gone/base.json"], "*gone; create it first"),
+        (
+            ["--carico-save-baseline=result.json"],
+            "*is a results file, and no baseline: *: only a baseline is made anew: name another file, or delete this *",
+        ),
+        (
+            ["--carico-save-baseline=broken.json"],
+            "*broken.json is not a baseline of carico-testbed*: only a baseline *",
+        ),
     ],
 )
 def test_a_gate_that_cannot_judge_ends_with_4_before_anything_runs(session, pytester, tests, arguments, message):
@@ -621,6 +629,113 @@ class TestABaselineIsMadeAnew:
         assert result.ret == pytest.ExitCode.TESTS_FAILED
         result.stdout.fnmatch_lines(["no baseline was saved to *"])
         assert baseline.read_bytes() == before
+
+
+class TestAPartOfABaselineIsMadeAnew:
+    ONE = """
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.{name}
+        @pytest.mark.carico("{scenario}", "carico")
+        def test_{name}(carico_results): {does}
+    """
+    SAVE = (*THREE, "--carico-save-baseline=base.json")
+    DROPS = "to drop what no test measures any more, run all tests, or delete the file first"
+
+    @pytest.fixture
+    def write(self, pytester):
+        """A function that writes one of two files of tests."""
+
+        def write(name, does="pass"):
+            scenario = {"first": "pi-2000", "second": "sklearn"}[name]
+            pytester.makepyfile(**{f"test_{name}": self.ONE.format(scenario=scenario, name=name, does=does)})
+
+        return write
+
+    @pytest.fixture
+    def before(self, session, pytester, write):
+        """The entries of a baseline of both files, whose figures are others by now."""
+        pytester.makeini("[pytest]\nmarkers =\n    first\n    second")
+        write("first")
+        write("second")
+        assert session(*self.SAVE).ret == pytest.ExitCode.OK
+        pytester.makeconftest(SLOWER)
+        return self.entries(pytester)
+
+    @staticmethod
+    def entries(pytester):
+        content = json.loads((pytester.path / "base.json").read_text())
+        return {one["scenario"]: one for one in content["measured"]}
+
+    def second_alone_is_new(self, pytester, before):
+        after = self.entries(pytester)
+        return after["pi-2000"] == before["pi-2000"] and after["sklearn"]["series"] != before["sklearn"]["series"]
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            ["-k", "second"],
+            ["-m", "cluster and second"],
+            ["--deselect=test_first.py::test_first"],
+            ["test_second.py"],
+            ["test_second.py::test_second"],
+        ],
+    )
+    def test_the_rest_is_kept(self, session, pytester, before, part):
+        result = session(*self.SAVE, *part)
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["baseline: *base.json (1 written, 1 kept)", "  sklearn · *"])
+        assert fnmatch(
+            printed(result), f"* kept, as not all tests were run: 1 of 2 entries from 20??-??-??; {self.DROPS} *"
+        )
+        assert self.second_alone_is_new(pytester, before)
+        by = json.loads((pytester.path / "base.json").read_text())
+        assert [one["command"][-1] for one in (by["made_by"], *by["added_by"])] == [self.SAVE[-1], part[-1]]
+
+    def test_also_after_the_tests_that_had_failed(self, session, pytester, before, write):
+        write("second", "assert False")
+        written = (pytester.path / "base.json").read_bytes()
+        session(*self.SAVE).stdout.fnmatch_lines(["no baseline was saved to *"])
+        assert (pytester.path / "base.json").read_bytes() == written
+        write("second")
+        session(*self.SAVE, "--lf").stdout.fnmatch_lines(["baseline: *base.json (1 written, 1 kept)"])
+        assert self.second_alone_is_new(pytester, before)
+
+    def test_also_beside_tests_that_are_skipped(self, session, pytester, before):
+        pytester.makepyfile(
+            test_first="import pytest\n\n@pytest.mark.cluster\n@pytest.mark.skip\ndef test_first(): pass"
+        )
+        session(*self.SAVE).stdout.fnmatch_lines(["baseline: *base.json (1 written, 1 kept)"])
+        assert self.second_alone_is_new(pytester, before)
+
+    def test_a_session_of_all_tests_drops_what_none_measures(self, session, pytester, before):
+        (pytester.path / "test_first.py").unlink()
+        session(*self.SAVE).stdout.fnmatch_lines(
+            [
+                "baseline: *base.json (1 written, 1 dropped)",
+                "  sklearn · *",
+                "  dropped, as no test measured it: pi-2000 · 1000 pods · 19 nodes · carico",
+            ]
+        )
+        assert self.entries(pytester).keys() == {"sklearn"}
+
+    def test_so_does_deleting_the_file(self, session, pytester, before):
+        (pytester.path / "base.json").unlink()
+        session(*self.SAVE, "-k", "second").stdout.fnmatch_lines(["baseline: *base.json (1 written)"])
+        assert self.entries(pytester).keys() == {"sklearn"}
+
+    @pytest.mark.parametrize("does", ["assert False", "pytest.exit('stop')"])
+    def test_a_session_that_does_not_pass_changes_nothing(self, session, pytester, before, write, does):
+        written = (pytester.path / "base.json").read_bytes()
+        write("second", does)
+        session(*self.SAVE, "-k", "second").stdout.fnmatch_lines(["no baseline was saved to *"])
+        assert (pytester.path / "base.json").read_bytes() == written
+
+    def test_a_session_of_all_tests_with_other_settings_keeps_nothing(self, session, pytester, before):
+        pytester.makeconftest(SLOWER.replace("=items)", "=items, settings=one.settings | {'speed': 2.0})"))
+        session(*self.SAVE).stdout.fnmatch_lines(["baseline: *base.json (2 written)"])
+        assert len(json.loads((pytester.path / "base.json").read_text())["measured"]) == 2
 
 
 class TestABaselineOfAnotherMachine:
