@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -98,7 +99,8 @@ def names_files(config: pytest.Config) -> bool:
 def leaves_out_files(config: pytest.Config, commands: Iterable[Sequence[str]]) -> bool:
     """Whether the files and folders of the command line leave out some of those that earlier commands collected.
 
-    A command that names none has collected everything. What is gone since was not left out by anybody's choice.
+    A command that names none has collected everything but what it ignores. What is gone since was not left out by
+    anybody's choice.
 
     Parameters
     ----------
@@ -106,19 +108,31 @@ def leaves_out_files(config: pytest.Config, commands: Iterable[Sequence[str]]) -
     commands : iterable of sequence of str
         Command lines, beginning with `pytest`: those that made a baseline.
     """
+    earlier = [parsed for command in commands if (parsed := _parsed(config, command[1:])) is not None]
+    ignored = _ignored(_parsed(config, config.invocation_params.args))
+    if any(ignored - _ignored(command) for command in earlier):
+        return True
     if not names_files(config):
         return False
     ours = [path for path, _ in _arguments(config)]
-    theirs = [path for command in commands for path in _collected_by(config, command)]
+    theirs = [path for command in earlier for path in _collected(config, command)]
     return not all(any(path.is_relative_to(one) for one in ours) for path in theirs)
 
 
-def _collected_by(config: pytest.Config, command: Sequence[str]) -> list[Path]:
+def _parsed(config: pytest.Config, command: Sequence[str]) -> Namespace | None:
+    """Return the arguments of a command line; None if it has options of another version, of which nothing is known."""
     try:
-        # An option's value must not count as a file.
-        named: list[str] = config._parser.parse_known_args(list(command[1:])).file_or_dir
+        return config._parser.parse_known_args(list(command))  # an option's value must not count as a file
     except pytest.UsageError:
-        return []  # of an earlier version's options nothing is known
+        return None
+
+
+def _ignored(command: Namespace | None) -> set[str]:
+    return set() if command is None else {*(command.ignore or ()), *(command.ignore_glob or ())}
+
+
+def _collected(config: pytest.Config, command: Namespace) -> list[Path]:
+    named: list[str] = command.file_or_dir
     folder = config.invocation_params.dir if named else config.rootpath
     written = named or config.getini("testpaths") or ["."]
     return [path for one in written if (path := (folder / one.partition("::")[0]).resolve()).exists()]

@@ -352,6 +352,19 @@ class TestNothingIsGreenUnmeasured:
             assert result.ret == pytest.ExitCode.OK
             result.stdout.fnmatch_lines(self.PASSED)
 
+        def test_so_is_what_is_left_of_those_that_are_ignored(self, session, save):
+            save()
+            result = session(*THREE, "--carico-baseline=base.json", "--ignore=gate/test_1.py")
+            assert result.ret == pytest.ExitCode.OK
+            result.stdout.fnmatch_lines(self.PASSED)
+
+        def test_what_the_baseline_ignored_too_was_chosen_by_nobody(self, session, pytester, save):
+            (pytester.path / "gate" / "test_3.py").write_text("")
+            save("--ignore=gate/test_3.py")
+            (pytester.path / "gate" / "test_1.py").unlink()
+            result = session(*THREE, "--carico-baseline=base.json", "--ignore=gate/test_3.py")
+            assert result.ret == pytest.ExitCode.TESTS_FAILED
+
         @pytest.mark.parametrize(
             ("made_of", "judged"), [([], ["."]), (["gate"], ["gate"]), (["gate"], ["."]), (["gate"], [])]
         )
@@ -680,6 +693,8 @@ class TestAPartOfABaselineIsMadeAnew:
             ["--deselect=test_first.py::test_first"],
             ["test_second.py"],
             ["test_second.py::test_second"],
+            ["--ignore=test_first.py"],
+            ["--ignore-glob=*first.py"],
         ],
     )
     def test_the_rest_is_kept(self, session, pytester, before, part):
