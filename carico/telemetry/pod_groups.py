@@ -75,7 +75,8 @@ class PodGroups:
     def _found(self, uids: Set[str]) -> dict[str, _Group]:
         """The groups of those pods that have one."""
         try:
-            is_hybrid = {"unified", "memory"} <= set(subfolders(self._root))
+            # On v2, groups may have these names, too.
+            is_hybrid = {"unified", "memory"} <= set(subfolders(self._root)) and not _counts_memory(self._root)
             tree = self._root / "unified" if is_hybrid else self._root
             kubepods = find_kubepods(tree)
             folders = {folder: uid for folder, uid in pods_in(class_folders(kubepods)).items() if uid in uids}
@@ -136,9 +137,9 @@ class _Group:
         return PodCounters(at_s, used_us / 1e6, waited_us / 1e6, max(memory - cached, 0) / 2**30)
 
 
-def _counts_memory(kubepods: Path) -> bool:
-    """Whether the kubelet's group is of v2 and counts memory, which a v2 tree mounted beside v1 does not."""
-    with suppress(TelemetryError), KeptOpen(kubepods / "cgroup.controllers", _KIND) as file:
+def _counts_memory(group: Path) -> bool:
+    """Whether a group is of v2 and counts memory, which a v2 tree mounted beside v1 does not."""
+    with suppress(TelemetryError), KeptOpen(group / "cgroup.controllers", _KIND) as file:
         return b"memory" in file.peek().split()
     return False
 

@@ -229,6 +229,14 @@ def test_a_pod_whose_memory_nothing_counts_is_left_out(tmp_path):
     assert PodGroups(tmp_path).read([UID]) == {}
 
 
+def test_groups_of_v2_with_the_names_of_trees_make_no_hybrid_hierarchy(node):
+    node.pod(UID)
+    (node.root / "cgroup.controllers").write_text("cpuset cpu io memory hugetlb pids rdma\n")
+    for name in ("unified", "memory"):
+        (node.root / name).mkdir()
+    assert node.groups.read([UID]) == {UID: SOUND}
+
+
 def hybrid_without_memory(root):
     hybrid(root)
     shutil.rmtree(root / "memory")
