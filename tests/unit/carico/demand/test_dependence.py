@@ -31,6 +31,7 @@ def test_nodes_are_told_when_a_cost_has_moved_and_not_before():
 
 def test_small_steps_add_up():
     dependence = depending(NODES[:1])
+    told(dependence, 1.0, 0.0)
     assert any(told(dependence, 1 + step / 50, float(step)) for step in range(1, 9))
 
 
