@@ -16,8 +16,8 @@ MOVED = 0.1
 MOVED_CORES = 0.02
 """Loads are summed up again once a cost has changed by more than this share and so many cores."""
 MOST_PER_S = 1000.0
-"""So many loads are summed up again in a second, on average, and as many at a time once none have been for a second:
-a node whose word changes all the time does not keep the scheduler busy."""
+"""So many loads are summed up again in a second, on average, and at most the nodes of one workload more at a time: a
+node whose word changes all the time does not keep the scheduler busy."""
 
 
 class Dependence:
@@ -48,6 +48,8 @@ class Dependence:
         self._allowance = MOST_PER_S
         """How many more loads may be summed up at present; negative if it were too many the last time."""
         self._allowed_at = -math.inf
+        self._put_off: dict[str, None] = {}
+        """Workloads that were not looked at because too many loads had been summed up; they come first next time."""
 
     def note(self, node: str, exposed: Mapping[str, float]) -> None:
         """Note how many times a node's load contains the cost of each workload, by its latest report."""
@@ -69,20 +71,20 @@ class Dependence:
     def forget_costs(self) -> None:
         """Drop the costs of workloads on which no load depends any more: no report may ever name them again."""
         self._summed_up = {name: mean for name, mean in self._summed_up.items() if self._is_depended_on(name)}
+        self._put_off = dict.fromkeys(filter(self._is_depended_on, self._put_off))
 
     def to_sum_up(self, workloads: Iterable[str], cost: Callable[[str], float], now: float) -> dict[str, None]:
         """Return the nodes whose loads have changed because the pooled costs of some workloads have.
 
-        If there have been too many lately, it is none: then a later report of any of these workloads returns them.
+        If there have been too many lately, some or all are put off to a later report, of whatever workload.
         """
         self._allowance = min(self._allowance + MOST_PER_S * (now - self._allowed_at), MOST_PER_S)
         self._allowed_at = now
         nodes: dict[str, None] = {}
-        for workload in workloads:
-            if len(nodes) >= self._allowance:
-                break
-            if not self._is_depended_on(workload):
-                continue
+        self._put_off |= dict.fromkeys(filter(self._is_depended_on, workloads))
+        while self._put_off and len(nodes) < self._allowance:
+            workload = next(iter(self._put_off))
+            del self._put_off[workload]
             mean = cost(workload)
             if not abs(mean - self._summed_up.get(workload, math.inf)) <= MOVED * mean + MOVED_CORES:
                 self._summed_up[workload] = mean

@@ -68,3 +68,15 @@ def test_what_was_put_off_is_made_up_for():
     assert len(told(dependence, 1.0, 0.0)) == len(NODES)
     assert not told(dependence, 2.0, 0.1), "too many lately"
     assert len(told(dependence, 2.0, 0.1 + len(NODES) / MOST_PER_S)) == len(NODES)
+
+
+def test_a_cost_that_changes_all_the_time_does_not_keep_others_from_their_turn():
+    dependence = depending(NODES)
+    for node in NODES:
+        dependence.note(node, {"pi": 1.0, "web": 1.0})
+    costs = {"pi": 1.0, "web": 1.0}
+    for second in range(40):
+        costs["pi"] = 3.0 - costs["pi"]
+        told_of = set(dependence.to_sum_up(["pi", "web"], costs.__getitem__, float(second)))
+        assert len(told_of) in (0, len(NODES))
+    assert dependence._summed_up["web"] == 1.0
