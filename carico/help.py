@@ -33,12 +33,13 @@ class Parser(ArgumentParser):
         close: list[str] = []
         if match := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
             close = get_close_matches(match[1], re.findall(r"[\w-]+", match[2]), n=1)
-        elif match := re.match(r"unrecognized arguments: --(?:carico-)?([\w-]+)", message):
+        elif message.startswith("unrecognized arguments: "):
             # Pytest's options begin with --carico-. Names must be closer than 'preset' is to 'set'. argparse has no
             # public way to look at its options, and the usage lacks those with a short name.
+            unknown = re.findall(r"(?<= )--(?:carico-)?([\w-]+)", message)
             names = [name.removeprefix("--") for name in self._option_string_actions if name.startswith("--")]
-            close = [f"--{name}" for name in get_close_matches(match[1], names, n=1, cutoff=0.7)]
-        super().error(f"{message}, did you mean {close[0]!r}?" if close else message)
+            close = [f"--{meant}" for one in unknown for meant in get_close_matches(one, names, n=1, cutoff=0.7)]
+        super().error(f"{message}, did you mean {' and '.join(map(repr, close))}?" if close else message)
 
 
 class Help(HelpFormatter):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from carico.demand.settings import DEMAND, DemandVariant
 from carico.errors import UnknownVariant
 from carico.model.variants import VARIANTS as OF_THE_THESIS
@@ -16,8 +18,9 @@ def variant_named(name: str) -> Variant | DemandVariant:
     Raises
     ------
     UnknownVariant
-        If there is none; the message names all variants.
+        If there is none; the message names all variants, and the one that was probably meant.
     """
     if name not in VARIANTS:
-        raise UnknownVariant(f"no variant is named {name!r}; known: {', '.join(VARIANTS)}")
+        meant = "".join(f", did you mean {close!r}?" for close in get_close_matches(name, VARIANTS, n=1))
+        raise UnknownVariant(f"no variant is named {name!r}{meant or ';'} known: {', '.join(VARIANTS)}")
     return VARIANTS[name]

@@ -13,6 +13,10 @@ from testbed.cli import main
         (["comparee"], "invalid choice: 'comparee' .*, did you mean 'compare'\\?"),
         (["rnu"], "invalid choice: 'rnu' .*, did you mean 'run'\\?"),
         (["run", "pi-2000", "--repetitons", "3"], "carico-testbed run: error: .*, did you mean '--repetitions'\\?"),
+        (
+            ["run", "pi-2000", "--sed", "3", "--repetitons", "3"],
+            "--sed 3 --repetitons 3, did you mean '--seed' and '--repetitions'\\?",
+        ),
         (["run", "pi-2000", "--provider", "kin"], "invalid choice: 'kin' .*, did you mean 'kind'\\?"),
         (["images", "biuld"], "invalid choice: 'biuld' .*, did you mean 'build'\\?"),
         (["run", "pi-2000", "--carico-provider=kind"], "did you mean '--provider'\\?"),

@@ -40,8 +40,13 @@ def test_every_variant_runs(variant):
 
 
 def test_the_error_for_an_unknown_name_lists_the_known_ones():
-    with pytest.raises(UnknownVariant, match=r"'thesis'; known: .*thesis-rebased, thesis-literal"):
-        variant_named("thesis")
+    with pytest.raises(UnknownVariant, match=r"'other'; known: .*thesis-rebased, thesis-literal"):
+        variant_named("other")
+
+
+def test_a_misspelt_name_is_asked_after():
+    with pytest.raises(UnknownVariant, match=r"'demnd', did you mean 'demand'\? known: "):
+        variant_named("demnd")
 
 
 def test_the_default_is_the_rebased_thesis():
