@@ -35,7 +35,7 @@ class Baseline(msgspec.Struct, frozen=True):
     made_by: MadeBy
     measured: list[Measured]
     added_by: list[MadeBy] = []
-    """Later runs that added what was lacking, or measured a part of it anew."""
+    """Later runs that added what was lacking, or measured a part of it anew; only those of which something is left."""
     schema_version: int = BASELINE_SCHEMA_VERSION
 
     @property
@@ -48,6 +48,11 @@ class Baseline(msgspec.Struct, frozen=True):
         """The day on which it was made, or the first and the last of them."""
         days = sorted(one.started[:10] for one in self.makers)
         return " to ".join(dict.fromkeys((days[0], days[-1])))
+
+    def makers_of(self, one: Measured) -> list[MadeBy]:
+        """Return the run that measured an entry, or the runs that may have: those of earlier versions have no names."""
+        named = {each.by for each in self.measured}
+        return [maker for maker in self.makers if (maker.run == one.by if one.by else maker.run not in named)]
 
 
 def baseline_of(run: Run, measured: list[Measured]) -> Baseline:
@@ -64,17 +69,20 @@ def lacking(baseline: Baseline, found: Sequence[Measured]) -> list[Measured]:
 
 def extended(earlier: Baseline, later: Baseline) -> Baseline:
     """Return a baseline with what a later one has besides; what it has already stays as it is."""
-    return _together(earlier, later, [*earlier.measured, *lacking(earlier, later.measured)])
+    return _together(earlier, earlier.measured, later, lacking(earlier, later.measured))
 
 
 def renewed(earlier: Baseline, later: Baseline) -> Baseline:
     """Return a later baseline with what an earlier one has besides."""
-    return _together(earlier, later, [*later.measured, *lacking(later, earlier.measured)])
+    return _together(earlier, lacking(later, earlier.measured), later, later.measured)
 
 
-def _together(earlier: Baseline, later: Baseline, measured: list[Measured]) -> Baseline:
-    in_order = sorted(measured, key=lambda one: (one.scenario, one.scheduler))
-    return Baseline(earlier.made_by, in_order, [*earlier.added_by, later.made_by])
+def _together(earlier: Baseline, kept: Sequence[Measured], later: Baseline, added: Sequence[Measured]) -> Baseline:
+    """Return what is kept of one baseline with what another adds, made by the runs that measured any of it."""
+    by = [maker for one in kept for maker in earlier.makers_of(one)]
+    first, *others = [*(maker for maker in earlier.makers if maker in by), later.made_by]
+    named = [msgspec.structs.replace(one, by=later.made_by.run) for one in added]
+    return Baseline(first, sorted([*kept, *named], key=lambda one: (one.scenario, one.scheduler)), others)
 
 
 def differing_machines(baseline: Baseline, here: Machine) -> list[str]:

@@ -44,6 +44,8 @@ class Measured(msgspec.Struct, frozen=True, omit_defaults=True):
     series: list[Series]
     own_metrics: list[OwnMetric] = []
     """The metrics of the user's own among these."""
+    by: str = ""
+    """Of a baseline of several runs: the name of the run that measured it, unless it is the first of them."""
 
     def by_seed(self, figure: Figure) -> dict[int, float | None]:
         """Return a figure of every repetition by its seed; empty if it was never measured."""

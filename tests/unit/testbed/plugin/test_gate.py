@@ -708,6 +708,29 @@ class TestAPartOfABaselineIsMadeAnew:
         by = json.loads((pytester.path / "base.json").read_text())
         assert [one["command"][-1] for one in (by["made_by"], *by["added_by"])] == [self.SAVE[-1], part[-1]]
 
+    def test_it_says_only_which_runs_measured_what_it_has(self, session, pytester, before):
+        def made_by():
+            content = json.loads((pytester.path / "base.json").read_text())
+            return [one["command"][-1] for one in (content["made_by"], *content.get("added_by", []))]
+
+        for part in ("second", "second"):
+            session(*self.SAVE, "-k", part)
+            assert made_by() == [self.SAVE[-1], "second"]
+        session(*self.SAVE, "-k", "first")
+        assert made_by() == ["second", "first"]
+
+    def test_of_an_earlier_version_no_run_is_forgotten_that_may_have_measured_what_is_kept(
+        self, session, pytester, before
+    ):
+        file = pytester.path / "base.json"
+        content = json.loads(file.read_text())
+        of_unknown = content["made_by"] | {"run": "20260101T000000Z-a", "command": ["pytest", "unknown"]}
+        file.write_text(json.dumps(content | {"added_by": [of_unknown]}))
+        for part in ("second", "second"):
+            session(*self.SAVE, "-k", part)
+            added_by = json.loads(file.read_text())["added_by"]
+            assert [one["command"][-1] for one in added_by] == ["unknown", part]
+
     def test_also_after_the_tests_that_had_failed(self, session, pytester, before, write):
         write("second", "assert False")
         written = (pytester.path / "base.json").read_bytes()
