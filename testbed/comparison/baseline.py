@@ -54,6 +54,10 @@ class Baseline(msgspec.Struct, frozen=True):
         named = {each.by for each in self.measured}
         return [maker for maker in self.makers if (maker.run == one.by if one.by else maker.run not in named)]
 
+    def measured_on(self, provider: str) -> list[Measured]:
+        """Return the entries that were measured on a kind of cluster, or may have been."""
+        return [one for one in self.measured if provider in [maker.provider for maker in self.makers_of(one)]]
+
 
 def baseline_of(run: Run, measured: list[Measured]) -> Baseline:
     """Return what a run measured as a baseline."""
@@ -72,9 +76,9 @@ def extended(earlier: Baseline, later: Baseline) -> Baseline:
     return _together(earlier, earlier.measured, later, lacking(earlier, later.measured))
 
 
-def renewed(earlier: Baseline, later: Baseline) -> Baseline:
-    """Return a later baseline with what an earlier one has besides."""
-    return _together(earlier, lacking(later, earlier.measured), later, later.measured)
+def renewed(earlier: Baseline, kept: Sequence[Measured], later: Baseline) -> Baseline:
+    """Return a later baseline with what is kept of an earlier one."""
+    return _together(earlier, kept, later, later.measured) if kept else later
 
 
 def _together(earlier: Baseline, kept: Sequence[Measured], later: Baseline, added: Sequence[Measured]) -> Baseline:
@@ -85,12 +89,12 @@ def _together(earlier: Baseline, kept: Sequence[Measured], later: Baseline, adde
     return Baseline(first, sorted([*kept, *named], key=lambda one: (one.scenario, one.scheduler)), others)
 
 
-def differing_machines(baseline: Baseline, here: Machine) -> list[str]:
-    """Return how the machines that made a baseline differ from this one, each difference once.
+def differing_machines(baseline: Baseline, provider: str, here: Machine) -> list[str]:
+    """Return how the machines that made a baseline on a provider differ from this one, each difference once.
 
     The kernel may differ: it is updated where everything else stays.
     """
-    made = (one.machine for one in baseline.makers)
+    made = (one.machine for one in baseline.makers if one.provider == provider)
     names = ["not known which" if one is None else _hardware(one) for one in made if one is None or _differ(one, here)]
     return [f"{name}; here {_hardware(here)}" for name in dict.fromkeys(names)]
 

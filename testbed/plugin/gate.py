@@ -20,7 +20,7 @@ from testbed.errors import TestbedError
 from testbed.plugin.marked import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
 from testbed.plugin.selection import leaves_out_files
-from testbed.plugin.state import STATE, State, provider_of
+from testbed.plugin.state import STATE, State, provider_name, provider_of
 from testbed.providers import EXTERNAL
 from testbed.report.numbers import wrapped
 from testbed.requirements import Problem
@@ -98,7 +98,7 @@ def other_machine_notices(config: pytest.Config) -> Iterator[str]:
         provider = provider_of(config)
         if not provider.shared_hardware or provider.name == EXTERNAL:
             return
-        for differs in differing_machines(read_baseline(file), machine()):
+        for differs in differing_machines(read_baseline(file), provider.name, machine()):
             yield (
                 f"WARNING: the baseline {file} was made on another machine ({differs}): its figures are no measure for "
                 f"this one. Make it anew here, or leave it out: --carico-fail-on then judges schedulers within this "
@@ -117,24 +117,26 @@ def judge_test(item: pytest.Item) -> None:
         )
     from testbed.report.comparison import failures
 
-    gate = _gate_of_test(asked, item.stash[MEASURED], options)
+    gate = _gate_of_test(item, asked)
     if sentences := [*failures(gate), *_keep_of_test(item, gate)]:
         item.stash[NOT_PASSED] = Sentences("\n".join(sentences))
         pytest.fail(item.stash[NOT_PASSED], pytrace=False)
 
 
-def _gate_of_test(asked: MarkedExperiment, results: Mapping[str, Sequence[Any]], options: Options) -> Gate:
+def _gate_of_test(item: pytest.Item, asked: MarkedExperiment) -> Gate:
     from testbed.comparison.baseline import read_baseline
     from testbed.comparison.gate import judge, judge_schedulers
     from testbed.comparison.measured import measured
 
-    wanted = conditions(asked.fail_on)
+    wanted, options = conditions(asked.fail_on), item.config.stash[STATE].options
+    results = item.stash[MEASURED]
     ours = measured([one for runs in results.values() for one in runs], [one.figure for one in wanted])
     if options.judged_by is None:
         named = options.reference if options.reference in asked.schedulers else None
         return judge_schedulers(ours, named or asked.schedulers[0], wanted)
     kinds = {(one.scenario, one.scheduler) for one in ours}
-    theirs = [one for one in read_baseline(options.judged_by).measured if (one.scenario, one.scheduler) in kinds]
+    reference = _reference(item.config, read_baseline(options.judged_by))
+    theirs = [one for one in reference if (one.scenario, one.scheduler) in kinds]
     return judge(theirs, ours, wanted)
 
 
@@ -177,8 +179,12 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
             new = lacking(baseline, ours)
             ours = [one for one in ours if one not in new]
         is_part = is_part_of(config, state, baseline)
-        gate = judge(baseline.measured, ours, wanted, complete=not is_part)
+        reference = _reference(config, baseline)
+        gate = judge(reference, ours, wanted, complete=not is_part)
         notes = list(other_machine_notices(config))
+        if elsewhere := len(baseline.measured) - len(reference):
+            of_all = f"{elsewhere} of {len(baseline.measured)} entries of the baseline"
+            notes.insert(0, f"not asked for, as another provider measured them: {of_all}")
         if is_part and gate.not_measured:
             of_all = f"{len(gate.not_measured)} of {len(baseline.measured)} entries of the baseline"
             notes.insert(0, f"not asked for, as only a part of the tests was chosen: {of_all}")
@@ -195,6 +201,11 @@ def judge_session(config: pytest.Config, state: State) -> list[pytest.TestReport
 def is_part_of(config: pytest.Config, state: State, baseline: Baseline) -> bool:
     """Whether the user chose only a part of the tests that a baseline was made of."""
     return state.is_part or leaves_out_files(config, [one.command for one in baseline.makers])
+
+
+def _reference(config: pytest.Config, baseline: Baseline) -> Sequence[Measured]:
+    """Return what a baseline has of the session's provider; if it has nothing, all, so that it is told what differs."""
+    return baseline.measured_on(provider_name(config)) or baseline.measured
 
 
 def _keep(state: State, gate: Gate) -> None:

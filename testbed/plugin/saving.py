@@ -73,14 +73,24 @@ def _in_place_of(earlier: Baseline, later: Baseline, is_part: bool) -> tuple[Bas
     """Return what takes the place of an earlier baseline, how much of that is kept or dropped, and sentences on it."""
     from testbed.comparison.baseline import lacking, renewed
 
-    besides = lacking(later, earlier.measured)
-    if is_part and besides:
-        kept = (
-            f"kept, as not all tests were run: {len(besides)} of {len(earlier.measured)} entries from {earlier.when}; "
-            f"to drop what no test measures any more, run all tests, or delete the file first"
+    besides, here = lacking(later, earlier.measured), earlier.measured_on(later.made_by.provider)
+    elsewhere = [one for one in besides if one not in here]
+    left = [one for one in besides if one in here]
+    kept = [*elsewhere, *left] if is_part else elsewhere
+    of_all, notes = f"of {len(earlier.measured)} entries from {earlier.when}", list[str]()
+    if elsewhere:
+        notes.append(
+            f"kept, as measured on another provider than {later.made_by.provider}: {len(elsewhere)} {of_all}; to drop "
+            f"them, delete the file first"
         )
-        return renewed(earlier, later), f", {len(besides)} kept", [kept]
+    if is_part and left:
+        notes.append(
+            f"kept, as not all tests were run: {len(left)} {of_all}; to drop what no test measures any more, run all "
+            f"tests, or delete the file first"
+        )
     measured = {one.title for one in later.measured}
-    gone = list(dict.fromkeys(one.title for one in besides if one.title not in measured))
-    dropped = [f"dropped, as no test measured it: {title}" for title in gone]
-    return later, f", {len(gone)} dropped" if gone else "", dropped
+    gone = [] if is_part else list(dict.fromkeys(one.title for one in left if one.title not in measured))
+    notes += [f"dropped, as no test measured it: {title}" for title in gone]
+    counts = {"kept": len(kept), "dropped": len(gone)}
+    told = "".join(f", {number} {what}" for what, number in counts.items() if number)
+    return renewed(earlier, kept, later), told, notes

@@ -776,6 +776,86 @@ class TestAPartOfABaselineIsMadeAnew:
         assert len(json.loads((pytester.path / "base.json").read_text())["measured"]) == 2
 
 
+class TestABaselineOfSeveralProviders:
+    ONE = """
+        import pytest
+
+        @pytest.mark.cluster
+        @pytest.mark.carico("{scenario}", "carico", providers=["{provider}"]{marker})
+        def test_it(carico_results): pass
+    """
+    PROVIDER = """
+from testbed.testing import FakeProvider
+
+class Named(FakeProvider):
+    name = "{name}"
+
+    def run(self, *arguments):
+        one = super().run(*arguments)
+        return msgspec.structs.replace(one, settings=one.settings | {{"provider": self.name}})
+
+def pytest_carico_provider(config):
+    return Named()
+
+@pytest.fixture(scope="session")
+def carico_provider():
+    return Named()
+"""
+    SAVE = (*THREE, "--carico-save-baseline=base.json")
+
+    @pytest.fixture
+    def on(self, session, pytester):
+        """A function that runs a session on a provider; there is a test for each of two."""
+        self.write(pytester)
+
+        def run(name, *arguments):
+            pytester.makeconftest("import msgspec\nimport pytest\n" + self.PROVIDER.format(name=name))
+            return session(*arguments)
+
+        return run
+
+    def write(self, pytester, second="sklearn", marker=""):
+        pytester.makepyfile(
+            test_first=self.ONE.format(scenario="pi-2000", provider="kwok", marker=""),
+            test_second=self.ONE.format(scenario=second, provider="kind", marker=marker),
+        )
+
+    @pytest.fixture
+    def of_both(self, on):
+        assert on("kwok", *self.SAVE).ret == pytest.ExitCode.OK
+        return on("kind", *self.SAVE)
+
+    def test_is_made_of_the_tests_for_each(self, pytester, of_both):
+        of_both.stdout.fnmatch_lines(["baseline: *base.json (1 written, 1 kept)", "  sklearn · *"])
+        assert "kept, as measured on another provider than kind: 1 of 1 entries from 20" in printed(of_both)
+        content = json.loads((pytester.path / "base.json").read_text())
+        assert [one["scenario"] for one in content["measured"]] == ["pi-2000", "sklearn"]
+
+    def test_loses_only_what_the_session_would_have_measured(self, pytester, on, of_both):
+        self.write(pytester, second="pi-2000")
+        result = on("kind", *self.SAVE)
+        result.stdout.fnmatch_lines(["baseline: *base.json (1 written, 1 kept, 1 dropped)"])
+        content = json.loads((pytester.path / "base.json").read_text())
+        assert [one["settings"]["provider"] for one in content["measured"]] == ["kwok", "kind"]
+
+    @pytest.mark.parametrize("second", ["sklearn", "pi-2000"])
+    def test_judges_by_what_the_sessions_provider_measured(self, pytester, on, second):
+        self.write(pytester, second, marker=", fail_on=['job_completion_time:+5%']")
+        for name in ("kwok", "kind"):
+            assert on(name, *self.SAVE).ret == pytest.ExitCode.OK
+        result = on("kind", *THREE, "--carico-baseline=base.json")
+        assert result.ret == pytest.ExitCode.OK
+        result.stdout.fnmatch_lines(["gate: passed (3 ok)"])
+        assert "not asked for, as another provider measured them: 1 of 2 entries of the baseline" in printed(result)
+
+    def test_misses_what_is_gone(self, pytester, on, of_both):
+        self.write(pytester, second="long-pods")
+        result = on("kind", *THREE, "--carico-baseline=base.json")
+        assert result.ret == pytest.ExitCode.TESTS_FAILED
+        assert "sklearn · 100 pods · 19 nodes · carico is in the baseline, but was not measured" in printed(result)
+        assert "pi-2000" not in printed(result)
+
+
 class TestABaselineOfAnotherMachine:
     ELSEWHERE = """
 import pytest
@@ -807,6 +887,13 @@ def carico_provider(pytestconfig):
 
     def test_does_not_matter_to_a_simulation(self, session, pytester, moved):
         pytester.makeconftest(self.ELSEWHERE.format(shared=False))
+        session(*THREE, moved).stdout.no_fnmatch_line("*WARNING: the baseline*")
+
+    def test_does_not_matter_if_another_provider_ran_there(self, session, pytester, baseline, moved):
+        content = json.loads(baseline.read_text())
+        content["made_by"]["provider"] = "kwok"
+        baseline.write_text(json.dumps(content))
+        pytester.makeconftest(self.ELSEWHERE.format(shared=True))
         session(*THREE, moved).stdout.no_fnmatch_line("*WARNING: the baseline*")
 
     def test_this_machine_is_no_other_one(self, session, pytester, baseline):
