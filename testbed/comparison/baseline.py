@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from testbed.comparison.measured import Measured
+from testbed.comparison.runs import differing
 from testbed.errors import ResultsError, UnusableFile
 from testbed.results.files import read_versioned, write_whole
 from testbed.results.run import Commit, Machine, Run
@@ -69,6 +70,28 @@ def lacking(baseline: Baseline, found: Sequence[Measured]) -> list[Measured]:
     """Return what a baseline lacks: scenarios, schedulers, or settings of them."""
     known = [(one.scenario, one.scheduler, one.settings) for one in baseline.measured]
     return [one for one in found if (one.scenario, one.scheduler, one.settings) not in known]
+
+
+def replaced(left: Sequence[Measured], added: Sequence[Measured]) -> list[tuple[Measured, list[str]]]:
+    """Return what was measured again with other settings, each entry with the settings that differ.
+
+    An entry that was added takes the place of the nearest that is left, of the same scenario and scheduler. If more are
+    equally near than were added, none is replaced: only one of them was measured again, and nothing says which.
+
+    Parameters
+    ----------
+    left, added : sequence of Measured
+        What only an earlier baseline has, and what only a later one has. What both have takes no place, so that
+        experiments that are alike in all but their settings stay beside each other.
+    """
+    found: list[tuple[Measured, list[str]]] = []
+    for kind in dict.fromkeys((one.scenario, one.scheduler) for one in added):
+        old, new = ([one for one in side if (one.scenario, one.scheduler) == kind] for side in (left, added))
+        differs = [[differing(one.settings, ours.settings) for one in old] for ours in new]
+        nearest = {n: row[n] for row in differs for n in range(len(old)) if len(row[n]) == min(map(len, row))}
+        if len(nearest) <= len(new):
+            found += [(old[n], names) for n, names in sorted(nearest.items())]
+    return found
 
 
 def extended(earlier: Baseline, later: Baseline) -> Baseline:

@@ -71,13 +71,15 @@ def _has_skipped(state: State) -> bool:
 
 def _in_place_of(earlier: Baseline, later: Baseline, is_part: bool) -> tuple[Baseline, str, list[str]]:
     """Return what takes the place of an earlier baseline, how much of that is kept or dropped, and sentences on it."""
-    from testbed.comparison.baseline import lacking, renewed
+    from testbed.comparison.baseline import lacking, renewed, replaced
 
     besides, here = lacking(later, earlier.measured), earlier.measured_on(later.made_by.provider)
-    elsewhere = [one for one in besides if one not in here]
-    left = [one for one in besides if one in here]
-    kept = [*elsewhere, *left] if is_part else elsewhere
+    elsewhere, left = [one for one in besides if one not in here], [one for one in besides if one in here]
     of_all, notes = f"of {len(earlier.measured)} entries from {earlier.when}", list[str]()
+    for old, differs in replaced(left, lacking(earlier, later.measured)):
+        left.remove(old)
+        notes.append(f"replaced, as it was measured with other settings: {old.title}: {', '.join(differs)}")
+    kept = [*elsewhere, *left] if is_part else elsewhere
     if elsewhere:
         notes.append(
             f"kept, as measured on another provider than {later.made_by.provider}: {len(elsewhere)} {of_all}; to drop "
@@ -88,8 +90,7 @@ def _in_place_of(earlier: Baseline, later: Baseline, is_part: bool) -> tuple[Bas
             f"kept, as not all tests were run: {len(left)} {of_all}; to drop what no test measures any more, run all "
             f"tests, or delete the file first"
         )
-    measured = {one.title for one in later.measured}
-    gone = [] if is_part else list(dict.fromkeys(one.title for one in left if one.title not in measured))
+    gone = [] if is_part else [one.title for one in left]
     notes += [f"dropped, as no test measured it: {title}" for title in gone]
     counts = {"kept": len(kept), "dropped": len(gone)}
     told = "".join(f", {number} {what}" for what, number in counts.items() if number)

@@ -772,8 +772,73 @@ class TestAPartOfABaselineIsMadeAnew:
 
     def test_a_session_of_all_tests_with_other_settings_keeps_nothing(self, session, pytester, before):
         pytester.makeconftest(SLOWER.replace("=items)", "=items, settings=one.settings | {'speed': 2.0})"))
-        session(*self.SAVE).stdout.fnmatch_lines(["baseline: *base.json (2 written)"])
+        result = session(*self.SAVE)
+        result.stdout.fnmatch_lines(["baseline: *base.json (2 written)"])
+        assert printed(result).count("replaced, as it was measured with other settings: ") == 2
         assert len(json.loads((pytester.path / "base.json").read_text())["measured"]) == 2
+
+
+class TestSettingsOfABaseline:
+    TESTS = """
+        import pytest
+
+        pytestmark = pytest.mark.cluster
+
+        def test_few(carico_experiment):
+            carico_experiment.run("sklearn", "carico", pods={few})
+
+        def test_many(carico_experiment):
+            carico_experiment.run("sklearn", "carico", pods=30)
+    """
+    OTHER_SPEED = SLOWER.replace("=items)", "=items, settings=one.settings | {'speed': 2.0})")
+    SAVE = (*THREE, "--carico-save-baseline=base.json")
+    REPLACED = "replaced, as it was measured with other settings: sklearn · {} pods · 19 nodes · carico: {}"
+
+    @pytest.fixture
+    def of_two(self, session, pytester):
+        """A baseline of one scenario under one scheduler, with two numbers of pods, each measured by a test."""
+        pytester.makepyfile(test_them=self.TESTS.format(few=3))
+        session(*self.SAVE).stdout.fnmatch_lines(["baseline: *base.json (2 written)"])
+
+    @staticmethod
+    def pods(pytester):
+        measured = json.loads((pytester.path / "base.json").read_text())["measured"]
+        return sorted(job["pods"] for one in measured for job in one["settings"]["jobs"])
+
+    @pytest.mark.parametrize("name", ["few", "many"])
+    def test_what_differs_only_in_them_stays_beside_what_is_measured_again(self, session, pytester, of_two, name):
+        result = session(*self.SAVE, "-k", name)
+        result.stdout.fnmatch_lines(["baseline: *base.json (1 written, 1 kept)"])
+        assert "replaced" not in printed(result)
+        assert self.pods(pytester) == [3, 30]
+
+    @pytest.mark.parametrize(("name", "pods"), [("few", 3), ("many", 30)])
+    def test_other_ones_take_the_place_of_the_nearest(self, session, pytester, of_two, name, pods):
+        pytester.makeconftest(self.OTHER_SPEED)
+        result = session(*self.SAVE, "-k", name)
+        result.stdout.fnmatch_lines(["baseline: *base.json (1 written, 1 kept)"])
+        assert self.REPLACED.format(pods, "speed (1.0, 2.0)") in printed(result)
+        assert self.pods(pytester) == [3, 30]
+        assert session(*THREE, "-k", name, "--carico-baseline=base.json").ret == pytest.ExitCode.OK
+
+    def test_each_takes_the_place_of_another(self, session, pytester, of_two):
+        pytester.makepyfile(
+            test_them=self.TESTS.format(few=4).replace("pods=30", "pods=40"), test_other="def test_other(): pass"
+        )
+        result = session(*self.SAVE, "test_them.py")
+        result.stdout.fnmatch_lines(["baseline: *base.json (2 written)"])
+        assert self.pods(pytester) == [4, 40]
+
+    def test_of_two_that_are_near_the_one_that_is_measured_again_stays(self, session, pytester, of_two):
+        pytester.makepyfile(test_them=self.TESTS.format(few=4), test_other="def test_other(): pass")
+        result = session(*self.SAVE, "test_them.py")
+        assert self.REPLACED.format(3, "jobs") in printed(result)
+        assert self.pods(pytester) == [4, 30]
+
+    def test_of_two_that_are_equally_near_none_is_replaced(self, session, pytester, of_two):
+        pytester.makepyfile(test_them=self.TESTS.format(few=3).replace("pods=30", "pods=40"))
+        session(*self.SAVE, "-k", "many").stdout.fnmatch_lines(["baseline: *base.json (1 written, 2 kept)"])
+        assert self.pods(pytester) == [3, 30, 40]
 
 
 class TestABaselineOfSeveralProviders:
