@@ -69,7 +69,7 @@ def too_few_in_baseline(measured: Iterable[Measured], file: Path) -> list[str]:
         if len(one.seeds) < LEAST:
             few.setdefault(len(one.seeds), {})[one.title] = None
     return [
-        f"the baseline {file} has {counted(number, 'repetition')} of {_named(titles)}, a gate needs {LEAST}: make it "
+        f"the baseline {file} has {counted(number, 'repetition')} of {named(titles)}, a gate needs {LEAST}: make it "
         f"anew with --carico-repetitions={ENOUGH} --carico-save-baseline={file}"
         for number, titles in few.items()
     ]
@@ -108,11 +108,11 @@ def _sentences(pairs: Sequence[Pair], what: str, options: Options, name_tests: b
         if by_marker:
             asks = "the marker of" if len(tests) == 1 else "the markers of"
             said.append(
-                f"{asks} {_named(tests)} set{'s' * (len(tests) == 1)} {times}, {what} needs {LEAST}: write "
+                f"{asks} {named(tests)} set{'s' * (len(tests) == 1)} {times}, {what} needs {LEAST}: write "
                 f"repetitions={ENOUGH} there"
             )
         else:
-            by = f" by {_named(tests)}" if name_tests else ""
+            by = f" by {named(tests)}" if name_tests else ""
             or_preset = " or --carico-preset=ci" if options.repetitions == options.preset.repetitions else ""
             said.append(
                 f"{times} would be measured{by}, {what} needs {LEAST}: --carico-repetitions={ENOUGH}{or_preset}"
@@ -121,7 +121,8 @@ def _sentences(pairs: Sequence[Pair], what: str, options: Options, name_tests: b
     return said if file is None else said + too_few_in_baseline((each for _, each in pairs if each is not None), file)
 
 
-def _named(names: Iterable[str]) -> str:
+def named(names: Iterable[str]) -> str:
+    """Return the first few names, and how many more there are."""
     known = list(names)
     more = f" and {len(known) - NAMED} more" if len(known) > NAMED else ""
     return ", ".join(known[:NAMED]) + more

@@ -12,7 +12,7 @@ import pytest
 from testbed.comparison import USUAL
 from testbed.comparison.conditions import conditions
 from testbed.plugin.gate import is_part_of, measured_by
-from testbed.plugin.repetitions import too_few_in_baseline
+from testbed.plugin.repetitions import named, too_few_in_baseline
 from testbed.plugin.state import State
 from testbed.report.numbers import wrapped
 
@@ -50,8 +50,7 @@ def save_baseline(config: pytest.Config, state: State, *, passed: bool) -> None:
             return
         told = f"{len(found)} added, {len(earlier.measured)} kept"
     elif earlier is not None:
-        is_part = is_part_of(config, state, earlier) or _has_skipped(state)
-        made, more, notes = _in_place_of(earlier, made, is_part)
+        made, more, notes = _in_place_of(earlier, made, _not_run(config, state, earlier))
         told += more
     write_baseline(file, made)
     state.saved = file
@@ -65,11 +64,15 @@ def save_baseline(config: pytest.Config, state: State, *, passed: bool) -> None:
         state.messages += wrapped(said)
 
 
-def _has_skipped(state: State) -> bool:
-    return any(one.verdict == "not measured" for one in state.outcomes.in_order(state.order))
+def _not_run(config: pytest.Config, state: State, earlier: Baseline) -> str:
+    """Return why the session may not have measured all that a baseline has; empty if all tests were run."""
+    skipped = [one.test for one in state.outcomes.in_order(state.order) if one.verdict == "not measured"]
+    if skipped:
+        return f"not all tests were run (skipped: {named(skipped)})"
+    return "not all tests were run" if is_part_of(config, state, earlier) else ""
 
 
-def _in_place_of(earlier: Baseline, later: Baseline, is_part: bool) -> tuple[Baseline, str, list[str]]:
+def _in_place_of(earlier: Baseline, later: Baseline, not_run: str) -> tuple[Baseline, str, list[str]]:
     """Return what takes the place of an earlier baseline, how much of that is kept or dropped, and sentences on it."""
     from testbed.comparison.baseline import lacking, renewed, replaced
 
@@ -79,18 +82,18 @@ def _in_place_of(earlier: Baseline, later: Baseline, is_part: bool) -> tuple[Bas
     for old, differs in replaced(left, lacking(earlier, later.measured)):
         left.remove(old)
         notes.append(f"replaced, as it was measured with other settings: {old.title}: {', '.join(differs)}")
-    kept = [*elsewhere, *left] if is_part else elsewhere
+    kept = [*elsewhere, *left] if not_run else elsewhere
     if elsewhere:
         notes.append(
             f"kept, as measured on another provider than {later.made_by.provider}: {len(elsewhere)} {of_all}; to drop "
             f"them, delete the file first"
         )
-    if is_part and left:
+    if not_run and left:
         notes.append(
-            f"kept, as not all tests were run: {len(left)} {of_all}; to drop what no test measures any more, run all "
-            f"tests, or delete the file first"
+            f"kept, as {not_run}: {len(left)} {of_all}; to drop what no test measures any more, run all tests, or "
+            f"delete the file first"
         )
-    gone = [] if is_part else [one.title for one in left]
+    gone = [] if not_run else [one.title for one in left]
     notes += [f"dropped, as no test measured it: {title}" for title in gone]
     counts = {"kept": len(kept), "dropped": len(gone)}
     told = "".join(f", {number} {what}" for what, number in counts.items() if number)
