@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -97,9 +99,9 @@ def names_files(config: pytest.Config) -> bool:
 
 
 def leaves_out_files(config: pytest.Config, commands: Iterable[Sequence[str]]) -> bool:
-    """Whether the files and folders of the command line leave out some of those that earlier commands collected.
+    """Whether the command line leaves out a file of tests that earlier commands collected.
 
-    A command that names none has collected everything but what it ignores. What is gone since was not left out by
+    A command that names no files has collected everything but what it ignores. What is gone since was not left out by
     anybody's choice.
 
     Parameters
@@ -108,15 +110,15 @@ def leaves_out_files(config: pytest.Config, commands: Iterable[Sequence[str]]) -
     commands : iterable of sequence of str
         Command lines, beginning with `pytest`: those that made a baseline.
     """
-    earlier = [parsed for command in commands if (parsed := _parsed(config, command[1:])) is not None]
-    ignored = _ignored(_parsed(config, config.invocation_params.args))
-    if any(ignored - _ignored(command) for command in earlier):
-        return True
-    if not names_files(config):
+    ours = _parsed(config, config.invocation_params.args)
+    if ours is None or not (ours.file_or_dir or ours.ignore or ours.ignore_glob):
         return False
-    ours = [path for path, _ in _arguments(config)]
-    theirs = [path for command in earlier for path in _collected(config, command)]
-    return not all(any(path.is_relative_to(one) for one in ours) for path in theirs)
+    earlier = [parsed for command in commands if (parsed := _parsed(config, command[1:])) is not None]
+    return any(
+        _takes(config, command, file) and not _takes(config, ours, file)
+        for command in earlier
+        for file in _files(config, command)
+    )
 
 
 def _parsed(config: pytest.Config, command: Sequence[str]) -> Namespace | None:
@@ -127,15 +129,35 @@ def _parsed(config: pytest.Config, command: Sequence[str]) -> Namespace | None:
         return None
 
 
-def _ignored(command: Namespace | None) -> set[str]:
-    return set() if command is None else {*(command.ignore or ()), *(command.ignore_glob or ())}
+def _files(config: pytest.Config, command: Namespace) -> Iterator[Path]:
+    """Yield the files of tests, resolved, where a command looks for tests."""
+    named = _named(config, command)
+    for place in named or [(config.rootpath / one).resolve() for one in config.getini("testpaths") or ["."]]:
+        if place.is_file():
+            yield place
+        for folder, folders, files in os.walk(place):
+            folders[:] = [one for one in folders if not _matches(Path(folder, one), config.getini("norecursedirs"))]
+            yield from (file for one in files if _matches(file := Path(folder, one), config.getini("python_files")))
 
 
-def _collected(config: pytest.Config, command: Namespace) -> list[Path]:
-    named: list[str] = command.file_or_dir
-    folder = config.invocation_params.dir if named else config.rootpath
-    written = named or config.getini("testpaths") or ["."]
-    return [path for one in written if (path := (folder / one.partition("::")[0]).resolve()).exists()]
+def _takes(config: pytest.Config, command: Namespace, file: Path) -> bool:
+    """Whether a command collects a file of tests, as far as the files that it names and ignores decide that."""
+    folder, places, named = config.invocation_params.dir, {file, *file.parents}, _named(config, command)
+    ignored = {(folder / one).resolve() for one in command.ignore or ()}
+    globs = [str((folder / one).resolve()) for one in command.ignore_glob or ()]
+    return (
+        not (named and places.isdisjoint(named))
+        and places.isdisjoint(ignored)
+        and not any(fnmatch(str(place), glob) for place in places for glob in globs)
+    )
+
+
+def _named(config: pytest.Config, command: Namespace) -> list[Path]:
+    return [(config.invocation_params.dir / one.partition("::")[0]).resolve() for one in command.file_or_dir]
+
+
+def _matches(path: Path, patterns: Iterable[str]) -> bool:
+    return any(path.match(one) for one in patterns)
 
 
 def _is_named(config: pytest.Config, item: pytest.Item) -> bool:

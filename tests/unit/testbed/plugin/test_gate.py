@@ -358,6 +358,59 @@ class TestNothingIsGreenUnmeasured:
             assert result.ret == pytest.ExitCode.OK
             result.stdout.fnmatch_lines(self.PASSED)
 
+        @pytest.mark.parametrize(
+            "ignored",
+            [
+                "--ignore=gate/gone.py",
+                "--ignore=docs",
+                "--ignore-glob=*/gone_*",
+                "--ignore=build",
+                "--ignore=gate/n.txt",
+            ],
+        )
+        def test_to_ignore_what_is_no_test_chooses_nothing(self, session, pytester, save, ignored):
+            for name in ("docs/page.md", "build/test_built.py", "gate/note"):
+                (pytester.path / name).parent.mkdir(exist_ok=True)
+                (pytester.path / name).write_text("")
+            save()
+            (pytester.path / "gate" / "test_1.py").unlink()
+            result = session(*THREE, "--carico-baseline=base.json", ignored)
+            assert result.ret == pytest.ExitCode.TESTS_FAILED
+            result.stdout.fnmatch_lines(["pi-2000 * is in the baseline, but was not measured"])
+
+        @pytest.mark.parametrize("ignored", ["other", "other/test_3.py"])
+        def test_to_ignore_what_the_baseline_was_not_made_of_chooses_nothing(self, session, pytester, save, ignored):
+            pytester.mkdir("other")
+            (pytester.path / "other" / "test_3.py").write_text("")
+            save("gate")
+            (pytester.path / "gate" / "test_1.py").unlink()
+            result = session(*THREE, "--carico-baseline=base.json", f"--ignore={ignored}")
+            assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+        @pytest.mark.parametrize(
+            ("before", "now"),
+            [
+                ("--ignore=gate/test_3.py", "--ignore=./gate/test_3.py"),
+                ("--ignore=gate/test_3.py", "--ignore-glob=*_3.py"),
+                ("--ignore=gate/more", "--ignore=gate/more/test_4.py"),
+            ],
+        )
+        def test_to_ignore_the_same_in_other_words_chooses_nothing(self, session, pytester, save, before, now):
+            (pytester.path / "gate" / "more").mkdir()
+            for name in ("test_3.py", "more/test_4.py"):
+                (pytester.path / "gate" / name).write_text("")
+            save(before)
+            (pytester.path / "gate" / "test_1.py").unlink()
+            result = session(*THREE, "--carico-baseline=base.json", now)
+            assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+        def test_all_files_of_a_folder_are_no_part_of_it(self, session, pytester, save):
+            (pytester.path / "gate" / "test_3.py").write_text("")
+            save("gate")
+            (pytester.path / "gate" / "test_1.py").unlink()
+            result = session(*THREE, "--carico-baseline=base.json", "gate/test_2.py", "gate/test_3.py")
+            assert result.ret == pytest.ExitCode.TESTS_FAILED
+
         def test_what_the_baseline_ignored_too_was_chosen_by_nobody(self, session, pytester, save):
             (pytester.path / "gate" / "test_3.py").write_text("")
             save("--ignore=gate/test_3.py")
