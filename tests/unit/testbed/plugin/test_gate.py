@@ -891,6 +891,24 @@ class TestSettingsOfABaseline:
         assert self.REPLACED.format(3, "jobs") in printed(result)
         assert self.pods(pytester) == [4, 30]
 
+    def test_a_tests_own_gate_does_not_miss_what_another_test_measures_with_other_ones(self, session, pytester, of_two):
+        pytester.makepyfile(
+            test_them="""
+            import pytest
+
+            pytestmark = pytest.mark.cluster
+
+            @pytest.mark.carico("sklearn", "carico", fail_on=["job_completion_time:+5%"])
+            def test_own(carico_results): pass
+
+            def test_few(carico_experiment):
+                carico_experiment.run("sklearn", "carico", pods=3)
+            """
+        )
+        assert session(*self.SAVE).ret == pytest.ExitCode.OK
+        assert self.pods(pytester) == [3, 100]
+        assert session(*THREE, "--carico-baseline=base.json").ret == pytest.ExitCode.OK
+
     def test_of_two_that_are_equally_near_none_is_replaced(self, session, pytester, of_two):
         pytester.makepyfile(test_them=self.TESTS.format(few=3).replace("pods=30", "pods=40"))
         session(*self.SAVE, "-k", "many").stdout.fnmatch_lines(["baseline: *base.json (1 written, 2 kept)"])
