@@ -1,7 +1,7 @@
 """Configuration files of CARICO's processes: YAML, declared as msgspec types; needs the extra `agent` or `scheduler`.
 
-Every process has one struct here. An unknown key, a wrong type or a number out of range is an error that names the file
-and the field.
+Every process has one struct here. An unknown key, a wrong type or a number out of range is an error that names the
+file, the line and the field.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import yaml
 from msgspec import Meta
 
 from carico.errors import InvalidConfig
+from carico.misfits import misfit
 from carico.model.capacity import MAX_PODS
 from carico.model.variants import DEFAULT_VARIANT
 from carico.podevents.source import PLATFORM_NAMESPACES
@@ -397,11 +398,12 @@ def read_config(path: Path, kind: type[Config]) -> Config:
     Raises
     ------
     InvalidConfig
-        If the file cannot be read, is not YAML or has an alias, or does not match `kind`; the message names file and
-        field.
+        If the file cannot be read, is not YAML or has an alias, or does not match `kind`; the message names file,
+        line and field.
     """
     try:
-        document = yaml.load(path.read_text(encoding="utf-8"), Loader=PlainLoader)  # noqa: S506 (it is a SafeLoader)
+        text = path.read_text(encoding="utf-8")
+        document = yaml.load(text, Loader=PlainLoader)  # noqa: S506 (it is a SafeLoader)
     except (OSError, ValueError) as error:
         raise InvalidConfig(f"cannot read the configuration {path}: {error}") from error
     except (yaml.YAMLError, RecursionError) as error:
@@ -411,5 +413,6 @@ def read_config(path: Path, kind: type[Config]) -> Config:
         msgspec.json.encode(config)  # refuses half of a pair of surrogates, which YAML can write but is no text
         return config
     except (msgspec.ValidationError, UnicodeEncodeError) as error:
-        what = str(error).replace(f"matching regex {ADDRESS!r}", "host:port")
+        what = misfit(error, text, kind) if isinstance(error, msgspec.ValidationError) else str(error)
+        what = what.replace(f"matching regex {ADDRESS!r}", "host:port")
         raise InvalidConfig(f"{path}: {what}; all fields: python -m pydoc carico.config.{kind.__name__}") from error

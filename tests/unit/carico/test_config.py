@@ -1,4 +1,4 @@
-"""Configuration files: errors name the file and the field."""
+"""Configuration files: errors name the file, the line and the field."""
 
 from contextlib import suppress
 from typing import Annotated
@@ -47,18 +47,21 @@ def test_values_in_the_file_replace_defaults(read):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("rate: -1", r"agent.yaml: Expected `float` > 0.0 - at `\$.rate`"),
-        ("rats: 1", "agent.yaml: Object contains unknown field `rats`"),
-        ("status: {port: 70000}", r"Expected `int` <= 65535 - at `\$.status.port`"),
-        ("logs: {format: xml}", r"Invalid enum value 'xml' - at `\$.logs.format`"),
-        ("pods: {source: docker}", r"Invalid enum value 'docker' - at `\$.pods.source`"),
+        ("rate: -1", r"agent.yaml: line 1: rate: Expected `float` > 0.0"),
+        (
+            "rats: 1",
+            "agent.yaml: line 1: there is no field 'rats', did you mean 'rate'\\? Known: rate, server, status, .*tls",
+        ),
+        ("status: {port: 70000}", "line 1: status.port: Expected `int` <= 65535"),
+        ("logs: {format: xml}", "line 1: logs.format: there is no value 'xml'; known: json, text"),
+        ("pods: {source: docker}", "pods.source: there is no value 'docker'; known: cgroup, containerd"),
         ("limits: {body_bytes: 50000000}", "at least body_bytes, got 33554432 and 50000000: raise the one or lower"),
-        ("tls: {certificate: a}", r"missing required field `key` - at `\$.tls`"),
-        ("server: somewhere", r"Expected `str` host:port - at `\$.server`"),
-        ("server: 'a:65536'", r"Expected `str` host:port - at `\$.server`"),
-        ("server: 'a:b:1'", r"Expected `str` host:port - at `\$.server`"),
+        ("tls: {certificate: a}", "line 1: tls: Object missing required field `key`"),
+        ("server: somewhere", "line 1: server: Expected `str` host:port"),
+        ("server: 'a:65536'", "line 1: server: Expected `str` host:port"),
+        ("server: 'a:b:1'", "line 1: server: Expected `str` host:port"),
         ("rats: 1", r"all fields: python -m pydoc carico\.config\.Example"),
-        ("- 1", "agent.yaml: Expected `object`, got `array`"),
+        ("- 1", "agent.yaml: line 1: Expected `object`, got `array`"),
         ("rate: [1", "agent.yaml is not YAML"),
         ("rate: 1\nlogs: !!int ''", r"agent.yaml is not YAML: the value does not have the type '.*:int', line 2"),
         ("rate: !!timestamp x", r"agent.yaml is not YAML: the value does not have the type '.*:timestamp', line 1"),
@@ -69,8 +72,26 @@ def test_values_in_the_file_replace_defaults(read):
         ("a: &a 1\nrate: *a", r"agent.yaml is not YAML: the alias \*a is not accepted, write out what it .* line 2"),
     ],
 )
-def test_the_message_names_file_and_field(read, content, message):
+def test_the_message_names_file_line_and_field(read, content, message):
     with pytest.raises(InvalidConfig, match=message):
+        read(content)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("rate: 2\nstatus:\n  port: 1\n  hots: a\n", "line 4: status: there is no field 'hots', did you mean 'host'"),
+        ("pods:\n  source: cgruop\n", "line 2: pods.source: there is no value 'cgruop', did you mean 'cgroup'"),
+        ("pods:\n  excluded_namespaces:\n  - a\n  - 1\n", r"line 4: pods.excluded_namespaces\[1\]: Expected `str`"),
+        ("tls:\n  ca: a\n  keyy: b\n  certificate: c\n", "line 3: tls: there is no field 'keyy', did you mean 'key'"),
+        (
+            "rate: 1\n\npods: {<<: {sourec: processes}}",
+            "line 3: pods: there is no field 'sourec', did you mean 'source'",
+        ),
+    ],
+)
+def test_the_message_says_where_it_is_and_what_was_meant(read, content, message):
+    with pytest.raises(InvalidConfig, match=f"agent.yaml: {message}"):
         read(content)
 
 

@@ -27,6 +27,7 @@ NEEDS_AN_EXTRA = (
     "carico.extender",
     "carico.http",
     "carico.kube",
+    "carico.misfits",
     "carico.podevents.cgroups",
     "carico.podevents.containerd",
     "carico.podevents.folder_watch",

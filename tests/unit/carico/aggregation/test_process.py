@@ -66,7 +66,7 @@ def test_serves_until_it_is_told_to_stop_and_ends_with_code_0(process, pki):
         ({"tls": {"certificate": "no.crt", "key": "no.key", "ca": "no.crt"}}, "cannot read the TLS file no.crt"),
         ({"host": "256.256.256.256"}, "nothing can be served on 256.256.256.256:0"),
         ({"status": {"host": "256.256.256.256"}}, "status: nothing can be served on 256.256.256.256:0"),
-        ({"resources": 0}, "Expected `int` >= 1 - at `$.resources`"),
+        ({"resources": 0}, "resources: Expected `int` >= 1"),
     ],
 )
 @pytest.mark.usefixtures("logs_restored")

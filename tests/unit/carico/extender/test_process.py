@@ -452,8 +452,8 @@ class TestConfiguration:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            ("scheduler_name: 'a,b'", r"at `\$.scheduler_name`"),
-            ("stale_after_s: 0", r"at `\$.stale_after_s`"),
+            ("scheduler_name: 'a,b'", "line 1: scheduler_name: "),
+            ("stale_after_s: 0", "line 1: stale_after_s: "),
         ],
     )
     def test_what_is_no_good_is_told(self, tmp_path, content, message):
