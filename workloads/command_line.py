@@ -1,4 +1,4 @@
-"""Parts of the programs' command lines: readers of numbers, and signals that end a program.
+"""Parts of the programs' command lines: parsers that suggest commands, readers of numbers, signals that end a program.
 
 The message of a reader gives the value seen and the values allowed; argparse adds the option and ends the program with
 code 2.
@@ -8,9 +8,23 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NoReturn
+
+from workloads.errors import did_you_mean
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors about unknown commands and choices say which known one was probably meant."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the message with the usage, and exit with code 2."""
+        if match := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            message += did_you_mean(match[1], re.findall(r"[\w-]+", match[2]))
+        super().error(message)
 
 
 def whole(allowed: range) -> Callable[[str], int]:

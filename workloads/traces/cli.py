@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from workloads.command_line import whole
+from workloads.command_line import Parser, whole
 from workloads.errors import InvalidTrace, WorkloadError
 from workloads.scenario import ClusterShape
 from workloads.traces.alibaba import read_nodes, read_pods
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m workloads.traces",
         description="Reads public traces: what a run needs goes to standard output, what was read to standard error.",
     )

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from workloads.command_line import decimal, held_signals, whole
+from workloads.command_line import Parser, decimal, held_signals, whole
 from workloads.histogram import LatencyHistogram
 from workloads.web.poller import Poller, Target, parse_url
 from workloads.web.server import WorkServer
@@ -141,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
         "Exit codes: 0 done, 1 cannot listen, no answer or no JSON file, 2 wrong usage, 143 poll ended by SIGTERM, "
         "after which serve ends with 0."
     )
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m workloads.web",
         description="A web server that spends CPU time on every request, and a poller that measures how long its "
         "answers take. A latency-sensitive load for testing schedulers.",

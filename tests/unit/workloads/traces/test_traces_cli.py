@@ -101,6 +101,12 @@ class TestAzure:
         assert told.out == "--set node_speed_variation=0.1\n"
         assert "over time: unknown" in told.err
 
+    def test_a_misspelt_command_is_told_which_one_was_meant(self, capsys):
+        with pytest.raises(SystemExit, match="2"):
+            main(["alibab", "pods.csv"])
+        assert "invalid choice: 'alibab' " in (error := capsys.readouterr().err)
+        assert error.endswith(", did you mean 'alibaba'?\n")
+
     def test_it_is_a_program(self):
         done = subprocess.run(
             [sys.executable, "-m", "workloads.traces", "azure", "missing.csv"],
