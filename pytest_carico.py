@@ -1,7 +1,7 @@
 """Loads the testbed's pytest plugin (`testbed.plugin`), unless the user's own package `testbed` hides it.
 
 Python imports one package of a name. Where the user's comes first, pytest could not even start if `testbed.plugin` were
-the entry point; here the plugin is left out, and only who asks for it is told why.
+the entry point; here the plugin is left out, and the session says why.
 """
 
 from __future__ import annotations
@@ -57,7 +57,19 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Say that the plugin was left out, or that it hides the project's own package."""
+    """Say which package hides the other."""
+    return clash(config)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say it here where there is no header (-q): neither a missing fixture nor a failed import explains itself."""
+    with_header = terminalreporter.showheader and not terminalreporter.no_header
+    if not with_header and (said := clash(config)) is not None:
+        terminalreporter.write_line(said)
+
+
+def clash(config: pytest.Config) -> str | None:
+    """Return, in one sentence, that the plugin was left out, or that it hides the project's own package; else None."""
     if config.pluginmanager.is_blocked(PLUGIN):
         return None
     if not config.pluginmanager.has_plugin(PLUGIN):

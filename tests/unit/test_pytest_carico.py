@@ -38,6 +38,23 @@ def test_a_project_with_a_package_testbed_works(project):
     result.stdout.fnmatch_lines(["carico: the package testbed that Python finds here (*) hides carico-testbed's (*"])
 
 
+USER = """
+import pytest
+
+@pytest.mark.cluster
+def test_one(carico_experiment): pass
+"""
+
+
+@pytest.mark.parametrize("quiet", [[], ["-q"], ["-qq"], ["--no-header"]])
+def test_a_missing_fixture_is_explained_once_however_quiet_the_session(project, quiet):
+    result = project("testbed", USER, "-m", "cluster", *quiet)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    result.stdout.fnmatch_lines(["*fixture 'carico_experiment' not found*"])
+    result.stdout.re_match_lines_random([r"^carico: the package testbed that Python finds here"])
+    assert sum(line.startswith("carico: ") for line in result.outlines) == 1
+
+
 def test_options_are_refused_in_one_sentence_where_the_plugin_is_hidden(project):
     result = project("testbed", OWN, "--carico-seed=3")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
@@ -85,12 +102,14 @@ def test_conftest_files_keep_their_hooks_where_the_plugin_is_left_out(pytester):
     pytester.runpytest_subprocess("-p", "pytest_carico", "-p", "no:testbed.plugin").assert_outcomes(passed=1)
 
 
-def test_a_package_that_the_plugin_hides_is_told(pytester, monkeypatch):
+@pytest.mark.parametrize("quiet", [[], ["-q"]])
+def test_a_package_that_the_plugin_hides_is_told(pytester, quiet):
     (pytester.path / "src" / "testbed").mkdir(parents=True)
-    (pytester.path / "src" / "testbed" / "__init__.py").write_text("")
-    pytester.makepyfile("def test_one(): pass")
-    result = pytester.runpytest_subprocess("-p", "pytest_carico")
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(
+    (pytester.path / "src" / "testbed" / "__init__.py").write_text("ours = True")
+    pytester.makepyfile("from testbed import ours")
+    result = pytester.runpytest_subprocess("-p", "pytest_carico", *quiet)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*ImportError: cannot import name 'ours'*"])
+    result.stdout.fnmatch_lines_random(
         ["carico: carico-testbed's package testbed hides */src/testbed: *-p no:testbed.plugin*"]
     )
