@@ -1,7 +1,6 @@
 """The command `carico`: arguments, exit codes and error messages; the work is done in `carico.commands`.
 
-Exit codes: 0 done, 1 an error, 2 wrong arguments, 128 + the signal's number when ended by a signal (130 Ctrl-C, 143
-SIGTERM, 141 the reader of a pipe is gone).
+docs/reference/gate.md has the table of exit codes; 141 besides: the reader of a pipe has gone.
 """
 
 from __future__ import annotations
@@ -15,9 +14,12 @@ from contextlib import contextmanager
 
 from carico import __version__
 from carico.commands import certs, deploy, enrol, helm_chart, journal, monitoring, processes, record, tokens, watch
-from carico.errors import CaricoError
+from carico.errors import CaricoError, NoCluster
 from carico.help import Parser
 from carico.printable import printable
+
+UNPREPARED = 4
+"""The exit code where something is missing that a command needs; the same as the testbed's."""
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "carico") -> int:
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "carico") -> int
             return 0
     except CaricoError as error:
         print(f"carico: {printable(error)}", file=sys.stderr)
-        return 1
+        return UNPREPARED if isinstance(error, NoCluster) else 1
     except ModuleNotFoundError as error:
         package = (error.name or "carico").partition(".")[0]
         if package == "carico":
@@ -40,7 +42,7 @@ def main(arguments: Sequence[str] | None = None, program: str = "carico") -> int
             f"or in a clone pip install '.[{extra}]'",
             file=sys.stderr,
         )
-        return 1
+        return UNPREPARED
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
     except OSError as error:

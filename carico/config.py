@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import msgspec
 import yaml
@@ -156,6 +156,9 @@ class JournalConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class KubernetesConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How to reach the API server."""
+
+    REMEDY: ClassVar[str] = "outside a cluster, name a kubeconfig (`kubernetes: {kubeconfig: FILE}`)"
+    """What to do if it cannot be reached."""
 
     kubeconfig: str | None = None
     """A file; without it the process must run in the cluster."""

@@ -7,6 +7,7 @@
     │   ├── UnknownVariant                 no variant of that name
     │   ├── InvalidState                   a saved state that does not fit the model that reads it
     │   ├── InvalidConfig                  a configuration file that cannot be read or whose content is invalid
+    │   │   └── NoCluster                  nothing leads to a cluster: no kubeconfig or account, or a useless one
     │   ├── InvalidRequest                 a request to the extender that makes no sense
     │   ├── NotSigned                      a request for a node's certificate that the signer refuses
     │   └── InvalidJournal                 a journal of decisions that cannot be read
@@ -52,6 +53,10 @@ class InvalidState(InvalidInput):
 
 class InvalidConfig(InvalidInput):
     """A configuration file that cannot be read or whose content is invalid."""
+
+
+class NoCluster(InvalidConfig):
+    """Nothing leads to a cluster: there is no kubeconfig and no account of a pod, or it is of no use."""
 
 
 class InvalidRequest(InvalidInput):

@@ -153,7 +153,8 @@ class NodeSources:
     def _kube(self) -> KubeClient:
         from carico.kube.client import KubeClient
 
-        return KubeClient.from_config(self._config.kubernetes.kubeconfig, self._config.kubernetes.context)
+        named = self._config.kubernetes
+        return KubeClient.from_config(named.kubeconfig, named.context, remedy=named.REMEDY)
 
 
 def _require_names(events: PodEventsConfig) -> None:

@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from carico.kube.objects import KubeObjects
 
+OUTSIDE_A_POD = "outside a pod, name a cluster's kubeconfig with --kubeconfig FILE"
+"""What to do where the account of a pod is the default and there is none."""
+
 
 def of_cluster(parser: argparse.ArgumentParser) -> None:
     """Declare the options."""
@@ -33,7 +36,8 @@ def connected(options: argparse.Namespace) -> Iterator[KubeObjects]:
     from carico.kube.objects import KubeObjects
 
     default = os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
-    client = KubeClient.from_config(options.kubeconfig or default, options.context)
+    remedy = "name the cluster's with --kubeconfig FILE (and --context NAME) or the variable KUBECONFIG"
+    client = KubeClient.from_config(options.kubeconfig or default, options.context, remedy=remedy)
     try:
         yield KubeObjects(client)
     finally:

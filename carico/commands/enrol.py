@@ -12,6 +12,7 @@ from pathlib import Path
 from carico.clock import SystemClock
 from carico.commands import Commands
 from carico.commands.arguments import seconds, whole_number
+from carico.commands.cluster import OUTSIDE_A_POD
 
 
 def add(commands: Commands) -> None:
@@ -61,5 +62,7 @@ def _enrol(options: argparse.Namespace) -> None:
         random.Random(),
         life=None if options.life_minutes is None else timedelta(minutes=options.life_minutes),
     )
-    end, due = requester.ensure(lambda: KubeClient.from_config(options.kubeconfig, options.context), options.wait)
+    end, due = requester.ensure(
+        lambda: KubeClient.from_config(options.kubeconfig, options.context, remedy=OUTSIDE_A_POD), options.wait
+    )
     print(f"{options.out} is valid until {end:%Y-%m-%dT%H:%M:%SZ} and due at {due:%Y-%m-%dT%H:%M:%SZ}")

@@ -8,6 +8,7 @@ import random
 from pathlib import Path
 
 from carico.commands import Commands
+from carico.commands.cluster import OUTSIDE_A_POD
 from carico.commands.stopping import stop_signal
 
 _CA = Path("/var/run/secrets/kubernetes.io/serviceaccount/ca.crt")
@@ -61,7 +62,7 @@ def _tokens(options: argparse.Namespace) -> None:
     if not namespace:
         raise InvalidInput("the namespace of the accounts is needed: give --namespace, or set NAMESPACE")
     set_up_logs("json")
-    kube = KubeClient.from_config(options.kubeconfig, options.context)
+    kube = KubeClient.from_config(options.kubeconfig, options.context, remedy=OUTSIDE_A_POD)
     keeper = TokenKeeper(kube, namespace, dict(options.folders), options.ca, random.Random())
     with stop_signal() as stop:
         keeper.run(stop)

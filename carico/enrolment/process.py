@@ -42,7 +42,8 @@ def run_signer(config: SignerConfig, stop: threading.Event) -> None:
     following = threading.Event()
     registry = CollectorRegistry()
     with ExitStack() as opened:
-        kube = KubeClient.from_config(config.kubernetes.kubeconfig, config.kubernetes.context)
+        named = config.kubernetes
+        kube = KubeClient.from_config(named.kubeconfig, named.context, remedy=named.REMEDY)
         opened.callback(kube.close)
         signer = Signer(
             kube,

@@ -26,7 +26,7 @@ from prometheus_client import CollectorRegistry
 
 from carico.checkpoint import continue_from, write_checkpoint
 from carico.clock import Clock, SystemClock
-from carico.config import ExtenderConfig, JournalConfig, KeptCostsConfig
+from carico.config import ExtenderConfig, JournalConfig, KeptCostsConfig, KubernetesConfig
 from carico.demand.scheduler import DemandScheduler
 from carico.demand.settings import DemandVariant
 from carico.errors import InvalidConfig, InvalidInput, KubeError, KubeRefused, KubeUnreachable
@@ -129,7 +129,8 @@ def kube_api(config: ExtenderConfig) -> KubeApi | None:
         return None
     from carico.kube.client import KubeClient
 
-    return KubeClient.from_config(config.kubernetes.kubeconfig, config.kubernetes.context)
+    remedy = f"{KubernetesConfig.REMEDY}, or do without (`kubernetes: null`)"
+    return KubeClient.from_config(config.kubernetes.kubeconfig, config.kubernetes.context, remedy=remedy)
 
 
 def run_extender(config: ExtenderConfig, stop: threading.Event) -> None:

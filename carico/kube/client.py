@@ -20,7 +20,7 @@ import urllib3
 import yaml
 from kubernetes.client.exceptions import ApiException
 
-from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable
+from carico.errors import KubeRefused, KubeUnreachable, NoCluster
 
 _PAGE = 500
 _T = TypeVar("_T")
@@ -179,13 +179,25 @@ class KubeClient:
 
     @classmethod
     def from_config(
-        cls, kubeconfig: str | None = None, context: str | None = None, silence_s: float = 30.0
+        cls,
+        kubeconfig: str | None = None,
+        context: str | None = None,
+        silence_s: float = 30.0,
+        remedy: str = "name a kubeconfig that leads to a cluster",
     ) -> KubeClient:
         """Return the client that a kubeconfig describes; without one, the client of the pod that runs this process.
 
+        Parameters
+        ----------
+        kubeconfig, context : str, optional
+        silence_s : float
+            See the class.
+        remedy : str
+            What the error tells to do, in the words of where the kubeconfig is named.
+
         Raises
         ------
-        InvalidConfig
+        NoCluster
             If there is no such file or context, or the process does not run in a pod.
         """
         configuration = kubernetes.client.Configuration()
@@ -200,11 +212,8 @@ class KubeClient:
                 load(kubeconfig, context, configuration, persist_config=False)
         except Exception as error:  # a file may cause any: YAML's, the package's own, TypeError
             where = "this pod's service account" if kubeconfig is None else f"the kubeconfig {kubeconfig}"
-            raise InvalidConfig(
-                f"the Kubernetes API cannot be reached with {where}: {kubeconfig_problem(error)}; outside a cluster, "
-                f"name a kubeconfig (`kubernetes: {{kubeconfig: FILE}}`); an extender can do without "
-                f"(`kubernetes: null`)"
-            ) from error
+            problem = f"the Kubernetes API cannot be reached with {where}: {kubeconfig_problem(error)}; {remedy}"
+            raise NoCluster(problem) from error
         return cls(configuration, silence_s=silence_s)
 
     def api(self, name: str) -> Any:

@@ -176,7 +176,7 @@ def test_a_missing_package_is_an_error_that_names_the_extra(
 ):
     (tmp_path / "config.yaml").write_text("insecure_loopback: true")
     monkeypatch.setitem(sys.modules, module, Uninstalled(module, missing))
-    assert main([command, "--config", str(tmp_path / "config.yaml")]) == 1
+    assert main([command, "--config", str(tmp_path / "config.yaml")]) == 4
     assert f"this needs {missing}, which is not installed: pip install 'carico-testbed[{extra}]'" in (
         capsys.readouterr().err
     )

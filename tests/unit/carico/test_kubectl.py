@@ -49,7 +49,7 @@ def test_the_program_is_the_command_under_another_name(installed):
 def test_kubectl_finds_it(installed, tmp_path):
     assert run(installed, "kubectl", "carico", "--version").stdout == f"carico {__version__}\n"
     done = run(installed, "kubectl", "carico", "status", "--kubeconfig", str(tmp_path / "none"), "-n", "batch")
-    assert done.returncode == 1
+    assert done.returncode == 4
     assert "none" in done.stderr
     assert "carico" in run(installed, "kubectl", "plugin", "list").stdout
 

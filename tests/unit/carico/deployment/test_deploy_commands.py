@@ -90,9 +90,11 @@ def test_a_small_cluster_gets_one_replica(capsys):
 
 @pytest.mark.parametrize("command", ["deploy", "undeploy", "status", "costs"])
 def test_without_a_cluster_the_error_is_one_line(command, tmp_path, capsys):
-    assert main([command, "--kubeconfig", str(tmp_path / "nothing")]) == 1
+    assert main([command, "--kubeconfig", str(tmp_path / "nothing")]) == 4
     error = capsys.readouterr().err
     assert error.startswith("carico: the Kubernetes API cannot be reached with the kubeconfig")
+    assert "there is no such file; name the cluster's with --kubeconfig FILE" in error
+    assert "kubernetes:" not in error  # a field of a process's configuration, which is no remedy here
     assert error.count("\n") == 1
 
 

@@ -18,12 +18,12 @@ import pytest
 from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.cli import main
 from carico.clock import SystemClock
-from carico.config import ExtenderConfig, read_config
+from carico.config import ExtenderConfig, KubernetesConfig, read_config
 from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
-from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, Refused
+from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, NoCluster, Refused
 from carico.extender.kept_costs import OWNER
-from carico.extender.process import ANNOTATION, ExtenderProcess
+from carico.extender.process import ANNOTATION, ExtenderProcess, kube_api
 from carico.kube.client import KubeClient
 from carico.outliers import LASTING_S
 from carico.rpc.clients import ReportClient
@@ -460,6 +460,12 @@ class TestConfiguration:
         (tmp_path / "extender.yaml").write_text(content)
         with pytest.raises(InvalidConfig, match=message):
             read_config(tmp_path / "extender.yaml", ExtenderConfig)
+
+    def test_without_an_api_server_the_remedy_is_in_words_of_the_file(self, tmp_path):
+        config = ExtenderConfig(kubernetes=KubernetesConfig(kubeconfig=str(tmp_path / "gone")))
+        remedy = r"there is no such file; .*`kubernetes: {kubeconfig: FILE}`.*, or do without \(`kubernetes: null`\)"
+        with pytest.raises(NoCluster, match=remedy):
+            kube_api(config)
 
     @pytest.mark.parametrize(
         "settings", [{"insecure_loopback": False}, {"host": "0.0.0.0"}, {"host": "example.org"}], ids=str
