@@ -154,6 +154,17 @@ def kubeconfig_problem(error: BaseException) -> str:
     return problem if known else f"it has not the form of a kubeconfig ({type(error).__name__}: {problem})"
 
 
+def _reason(error: BaseException) -> str:
+    """Return where and why a call failed, in a few words: urllib3's have its classes and all of the address."""
+    where = pool = ""
+    if isinstance(error, urllib3.exceptions.MaxRetryError):
+        where, pool = f" at {error.pool.scheme}://{error.pool.host}:{error.pool.port}", f"{error.pool}: "
+        error = error.reason or error
+    causes = (error.__cause__, *error.args, error)
+    of_system = (one.strerror for one in causes if isinstance(one, OSError) and one.strerror)
+    return f"{where}: {next(of_system, None) or str((error.args or [error])[-1]).removeprefix(pool)}"
+
+
 class KubeClient:
     """The API server.
 
@@ -409,7 +420,7 @@ class KubeClient:
             raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error.reason}") from error
         # ConfigException: the file with the pod's token, which is read again every minute, was empty.
         except (urllib3.exceptions.HTTPError, kubernetes.config.ConfigException, OSError) as error:
-            raise KubeUnreachable(f"the Kubernetes API cannot be reached: {error}") from error
+            raise KubeUnreachable(f"the Kubernetes API cannot be reached{_reason(error)}") from error
         return response
 
     def _content(self, call: Callable[..., Any], *arguments: Any, **options: Any) -> bytes:

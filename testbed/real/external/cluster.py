@@ -12,7 +12,7 @@ from pathlib import Path
 
 from carico.clock import Clock, SystemClock
 from carico.deployment.manifests import NAMESPACE as CARICO
-from carico.errors import CaricoError, InvalidConfig, KubeError, KubeRefused
+from carico.errors import CaricoError, InvalidConfig, KubeError, KubeRefused, KubeUnreachable
 from carico.kube.client import kubeconfig_problem
 from testbed.cluster_options import ClusterOptions
 from testbed.errors import ClusterError, NoCluster
@@ -91,7 +91,16 @@ class ExternalCluster:
         except CaricoError as error:
             cause = error.__cause__ or error
             problem = kubeconfig_problem(cause) if isinstance(error, InvalidConfig) else str(cause)
-            raise NoCluster(f"the kubeconfig {self._kubeconfig} leads to no cluster: {problem}") from error
+            raise self._none(problem) from error
+
+    def unusable(self, error: KubeError) -> ClusterError:
+        """Return what a failed call means before anything is run: no cluster if there is no answer."""
+        return (
+            self._none(error) if isinstance(error, KubeUnreachable) else ClusterError(f"cluster {self.name}: {error}")
+        )
+
+    def _none(self, problem: object) -> NoCluster:
+        return NoCluster(f"the kubeconfig {self._kubeconfig} leads to no cluster: {problem}")
 
     def made_from(self) -> Mapping[str, str]:
         """Return nothing: others have made the cluster; see `ClusterLifecycle`."""

@@ -89,7 +89,7 @@ class ExternalPlatform:
             if scheduler.agents is not None:
                 self._check_carico(scheduler, scheduler.agents.name, used)
         except KubeError as error:
-            raise ClusterError(f"cluster {self._cluster.name}: {error}") from error
+            raise self._cluster.unusable(error) from error
         by_name = {
             name: FoundNode(node["metadata"]["name"], *size)
             for name, node, size in zip(names, used, sizes, strict=True)

@@ -1,6 +1,7 @@
 """Calls of the Kubernetes API over real HTTP."""
 
 import json
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from types import SimpleNamespace
@@ -150,8 +151,17 @@ def test_a_refusal_whose_body_makes_no_sense_is_one_all_the_same(client, body):
 
 def test_a_missing_server_is_an_error():
     client = KubeClient(kubernetes.client.Configuration(host="http://127.0.0.1:9"), connect_s=1)
-    with pytest.raises(KubeUnreachable, match="cannot be reached"):
+    wanted = "^the Kubernetes API cannot be reached at http://127.0.0.1:9: Connection refused$"
+    with pytest.raises(KubeUnreachable, match=wanted):
         client.pods("x=y").list()
+
+
+def test_a_server_that_is_silent_is_one_plain_sentence():
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        client = KubeClient(kubernetes.client.Configuration(host=address), connect_s=1, silence_s=0.1)
+        with pytest.raises(KubeUnreachable, match=rf"^the Kubernetes API .* reached at {address}: Read timed out\."):
+            client.pods("x=y").list()
 
 
 def test_an_empty_token_file_is_an_error(server):

@@ -10,8 +10,9 @@ import yaml
 
 from carico.deployment.status import DeploymentStatus, Node
 from carico.errors import KubeRefused, KubeUnreachable
+from testbed.cli import main
 from testbed.cluster_options import ClusterOptions
-from testbed.errors import ClusterError, InvalidSetting, InvalidSpec, UsageError
+from testbed.errors import UNPREPARED, ClusterError, InvalidSetting, InvalidSpec, UsageError
 from testbed.real.api import HEARTBEAT, RUN_LABEL
 from testbed.real.external import heartbeat
 from testbed.real.external.cluster import ExternalCluster
@@ -319,6 +320,21 @@ def test_a_cluster_that_cannot_be_reached_is_a_problem(tmp_path):
     with pytest.raises(ClusterError, match="gone leads to no cluster"):
         cluster.open()
     cluster.close()
+
+
+def test_a_server_that_does_not_answer_ends_a_run_in_one_plain_sentence(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(
+        "{current-context: a, contexts: [{name: a, context: {cluster: a, user: a}}], users: [{name: a, user: {}}], "
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:9'}}]}"
+    )
+    external = ["--provider", "external", "--kubeconfig", str(kubeconfig), "--workload-image", IMAGE]
+    assert main(["run", "pi-two-nodes", *external]) == UNPREPARED
+    assert capsys.readouterr().err == (
+        f"carico-testbed: the kubeconfig {kubeconfig} leads to no cluster: the Kubernetes API cannot be reached at "
+        f"http://127.0.0.1:9: Connection refused\n"
+    )
 
 
 @pytest.mark.parametrize(
