@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import product
 
 import numpy as np
@@ -65,10 +66,9 @@ def running_pods(drawn: Drawn) -> Figure | None:
         for name, one in grids.items()
     ]
     peaks = {name: float(np.nanmax(one.values)) for name, one in grids.items()}
-    fullest = max(peaks, key=peaks.__getitem__)
     caption = (
-        f"A row is a node, and the stronger the colour, the more pods run on it: at most {number(most)}, under "
-        f"{fullest}. All panels have the same time axis, and each shows the repetition with the median JCT."
+        f"A row is a node, and the stronger the colour, the more pods run on it: {_fullest(peaks)}. All panels have "
+        f"the same time axis, and each shows the repetition with the median JCT."
     )
     rows = [
         (name, shown[name].seed, node, at, value)
@@ -84,7 +84,7 @@ def running_pods(drawn: Drawn) -> Figure | None:
         caption,
         ("scheduler", "seed", "node", "from_s", "running_pods"),
         rows,
-        heat=f"{number(most)} pods",
+        heat=_pods(most),
     )
 
 
@@ -117,11 +117,9 @@ def extremes(drawn: Drawn) -> Figure | None:
         for name, both in found.items()
     ]
     gaps = {name: float(np.median(both[0].middle - both[1].middle)) for name, both in found.items()}
-    widest = max(gaps, key=gaps.__getitem__)
     caption = (
         f"Pods on the fullest node (line) and on the emptiest (dashed): the closer they are, the better pods are "
-        f"spread. They are furthest apart under {widest}, typically by {number(gaps[widest])} pods. Medians over "
-        f"the repetitions, with their extremes as bands."
+        f"spread. {_furthest_apart(gaps)} Medians over the repetitions, with their extremes as bands."
     )
     return drawn.figure(
         "spread",
@@ -261,3 +259,46 @@ def estimates(drawn: Drawn) -> Figure | None:
         legend=True,
         among=list(recorded),
     )
+
+
+def _fullest(peaks: Mapping[str, float]) -> str:
+    """Return how many pods a node has at most, and under which schedulers if not under all.
+
+    Examples
+    --------
+    >>> _fullest({"carico": 5.0}), _fullest({"carico": 5.0, "spread": 5.0})
+    ('at most 5', 'at most 5')
+    >>> _fullest({"carico": 5.0, "spread": 3.0, "pack": 5.0})
+    'at most 5, under carico and pack'
+    """
+    return f"at most {number(max(peaks.values()))}{_under(peaks, ', under ')}"
+
+
+def _furthest_apart(gaps: Mapping[str, float]) -> str:
+    """Return a sentence on how far apart the fullest and the emptiest node are, by scheduler.
+
+    Examples
+    --------
+    >>> _furthest_apart({"spread": 0.0}), _furthest_apart({"spread": 1.0, "carico": 1.0})
+    ('Typically both have the same number.', 'Typically they are 1 pod apart under all schedulers.')
+    >>> _furthest_apart({"spread": 0.0, "carico": 2.0})
+    'They are furthest apart under carico, typically by 2 pods.'
+    """
+    widest = max(gaps.values())
+    everywhere = " under all schedulers" if len(gaps) > 1 else ""
+    if under := _under(gaps, " under "):
+        return f"They are furthest apart{under}, typically by {_pods(widest)}."
+    if widest == 0:
+        return f"Typically both have the same number{everywhere}."
+    return f"Typically they are {_pods(widest)} apart{everywhere}."
+
+
+def _under(values: Mapping[str, float], before: str) -> str:
+    """Return the schedulers with the highest value; nothing if they all have it."""
+    most = [name for name, value in values.items() if value == max(values.values())]
+    return f"{before}{' and '.join(most)}" if len(most) < len(values) else ""
+
+
+def _pods(value: float) -> str:
+    text = number(value)
+    return f"{text} pod{'s' * (text != '1')}"

@@ -301,6 +301,14 @@ def test_one_repetition_of_one_scheduler_is_a_page(compared):
     assert "seed 1" in found.text
 
 
+def test_captions_compare_no_scheduler_with_itself(compared):
+    one_pod_a_node = Parsed(page([reading([simulated("pi-2000", pods=2, nodes=2, warm_up_s=2.0)])])).text
+    assert "at most 1. All panels" in one_pod_a_node
+    assert "1 pods" not in one_pod_a_node
+    assert "furthest apart" not in one_pod_a_node
+    assert "furthest apart under" in Parsed(page([reading(compared)])).text
+
+
 def test_a_session_that_measured_nothing_but_stated_something_is_a_page():
     found = Parsed(page([reading([], outcomes=paper())])).text
     assert "Beside the paper" in found
