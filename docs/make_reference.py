@@ -84,11 +84,12 @@ def metrics() -> Iterator[str]:
         yield from _row(f"`{one.name}`", one.unit, _text(one.meaning), better[one.less_is_better], compared, shown)
     yield "\n`value` stands for a metric that is one number. The statistics of a distribution are"
     yield f"{_codes(statistics_of(METRICS['pod_completion_time']))}; `p90` is the 90th percentile."
+    only_real = (one.name for one in METRICS.values() if not one.simulated)
     yield (
         f"\nWhere neither direction is better, a metric explains, and is never judged. Figures that may be 0 "
         f"({_codes(one.name for one in METRICS.values() if not one.relative)}) are compared by their difference, all "
-        f"others by their ratio ([statistics](statistics.md)). [Measurements of your "
-        f"own](../how-to/own-measurement.md) are added to these."
+        f"others by their ratio ([statistics](statistics.md)). Only real clusters measure {_codes(only_real)}; the "
+        f"simulated one does not. [Measurements of your own](../how-to/own-measurement.md) are added to these."
     )
 
 

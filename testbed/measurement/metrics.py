@@ -30,6 +30,8 @@ class Metric:
     """The statistics that are compared if the user names none."""
     relative: bool = True
     """Whether figures are compared by their ratio; otherwise they may be 0, and their difference counts."""
+    simulated: bool = True
+    """Whether it is measured on the simulated cluster, too."""
 
 
 METRICS = {
@@ -47,8 +49,10 @@ METRICS = {
             relative=False,
         ),
         Metric("pod_wait_time", "s", "from a pod's creation to its start", None, ("mean", "p99"), relative=False),
-        Metric("pod_scheduling_latency", "s", "from a pod's creation to its binding", True, ("p50", "p99")),
-        Metric("scheduling_throughput", "pods/s", "pods bound per second", False, ("value",)),
+        Metric(
+            "pod_scheduling_latency", "s", "from a pod's creation to its binding", True, ("p50", "p99"), simulated=False
+        ),
+        Metric("scheduling_throughput", "pods/s", "pods bound per second", False, ("value",), simulated=False),
         Metric("time_to_95_percent_cpu", "s", "until the nodes' mean CPU utilisation is 95 %", None, ("value",)),
         Metric("cpu_utilisation", "share", "busy CPU time of the nodes", None, ("mean",), relative=False),
         Metric("cpu_pressure", "share", "time in which some task waited for a CPU", None, ("mean",), relative=False),

@@ -58,7 +58,8 @@ class Measurement:
             found = {job: _numbers(value) for job, value in self.measure(repetition).items()}
         except Exception as error:
             raise OwnCodeFailed(f"the measurement {self.name}: {type(error).__name__}: {error}") from error
-        own = OwnMetric(**vars(self.metric) | {"statistics": list(self.statistics)})
+        kept = {name: getattr(self.metric, name) for name in OwnMetric.__struct_fields__}
+        own = OwnMetric(**kept | {"statistics": list(self.statistics)})
         items = []
         for job, numbers in found.items():
             if not all(map(math.isfinite, numbers)):

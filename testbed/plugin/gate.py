@@ -17,11 +17,12 @@ import pytest
 from testbed.comparison import USUAL
 from testbed.comparison.conditions import conditions
 from testbed.errors import TestbedError
+from testbed.measurement.metrics import metric_named
 from testbed.plugin.marked import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
 from testbed.plugin.selection import leaves_out_files
 from testbed.plugin.state import STATE, State, provider_name, provider_of
-from testbed.providers import EXTERNAL
+from testbed.providers import EXTERNAL, SIMULATED
 from testbed.report.numbers import wrapped
 from testbed.requirements import Problem
 
@@ -72,6 +73,21 @@ def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Proble
                 )
             )
     return found
+
+
+def unmeasured_problems(items: Sequence[pytest.Item], options: Options, provider: str) -> list[Problem]:
+    """Return which conditions no figure will meet, because the simulated cluster does not measure their metric."""
+    if provider != SIMULATED or (options.judged_by is None and not options.judges_schedulers):
+        return []
+    marked = [text for item in items if (one := experiment_of(item)) is not None for text in one.fail_on]
+    return [
+        Problem(
+            f"the gate {text} has nothing to judge: {metric.name} is measured on real clusters only",
+            "leave it out, or choose one with --carico-provider",
+        )
+        for text in dict.fromkeys([*options.fail_on, *marked])
+        if not (metric := metric_named(text.partition(":")[0])).simulated
+    ]
 
 
 def _occupied(file: Path) -> list[Problem]:

@@ -11,7 +11,7 @@ import pytest
 from pytest_carico import hidden
 from testbed.errors import TestbedError
 from testbed.experiment.preflight import listed, missing_prerequisites, output_problems
-from testbed.plugin.gate import gate_problems, other_machine_notices
+from testbed.plugin.gate import gate_problems, other_machine_notices, unmeasured_problems
 from testbed.plugin.marked import wrong_keys, wrong_markers
 from testbed.plugin.markers import concerns_the_testbed, is_cluster
 from testbed.plugin.planned import planned, reference_problems
@@ -51,6 +51,7 @@ def check_session(config: pytest.Config, items: Sequence[pytest.Item]) -> list[P
     if cluster and not wrong and missing_packages() is None:
         unjudgeable = gate_problems(items, options)
         if provider is not None:
+            unjudgeable += unmeasured_problems(items, options, provider.name)
             plans = planned(items, options, state.extensions)
             # The ini file's reference is for all tests, not only for those that were chosen.
             only_here = config.getoption("carico_reference") is not None or not (state.is_part or names_files(config))

@@ -514,6 +514,27 @@ def test_a_gate_that_cannot_judge_ends_with_4_before_anything_runs(session, pyte
     assert not (pytester.path / ".carico").exists()
 
 
+@pytest.mark.parametrize(
+    ("marker", "arguments"),
+    [
+        ("", ["--carico-fail-on=scheduling_throughput:-10%"]),
+        (", fail_on='scheduling_throughput:-10%', providers=['simulated']", []),
+    ],
+)
+def test_what_the_simulated_cluster_does_not_measure_is_told_before_anything_runs(session, pytester, marker, arguments):
+    pytester.makepyfile(test_them=TESTS.format(marker=marker).replace('"carico"', '["carico", "kube-scheduler"]'))
+    pytester.makeconftest("")
+    result = session("-m", "cluster", "--carico-repetitions=3", *arguments)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "ERROR: carico: the gate scheduling_throughput:-10% has nothing to judge: scheduling_throughput is "
+            "measured on real clusters only: leave it out, or choose one with --carico-provider"
+        ]
+    )
+    assert not (pytester.path / ".carico").exists()
+
+
 def test_a_marker_with_a_gate_has_its_repetitions(session, pytester, tests):
     pytester.makepyfile(
         test_them="""
