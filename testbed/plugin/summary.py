@@ -169,7 +169,7 @@ def _write_aa_check(reporter: pytest.TerminalReporter, repetitions: Sequence[Rep
 
 
 def _write_verdict(reporter: pytest.TerminalReporter, outcomes: list[Outcome]) -> None:
-    from testbed.report.claims import counts
+    from testbed.report.claims import counts, heading
 
     verdicts = [one.verdict for one in outcomes]
     # The lines must not be green if a test failed or was not measured.
@@ -182,7 +182,7 @@ def _write_verdict(reporter: pytest.TerminalReporter, outcomes: list[Outcome]) -
         found = [one for one in outcomes if one.verdict == verdict]
         if not found:
             continue
-        reporter.write_line(f"{verdict.upper()}: {len(found)}", yellow=True, bold=verdict == "not measured")
+        reporter.write_line(f"{heading(verdict, outcomes)}: {len(found)}", yellow=True, bold=verdict == "not measured")
         for reason, alike in groupby(found, lambda one: one.reason):
             for one in alike:
                 reporter.write_line(f"  {_name(one)}" + (f"  {one.share}" if one.share else ""))

@@ -16,6 +16,11 @@ _WORDS: dict[Verdict, tuple[str, str]] = {
     "not measured": ("NOT MEASURED", "NOT MEASURED"),
     "failed": ("failed", "failed"),
 }
+_OF_TESTS = _WORDS | {
+    "holds": ("passed", "passed"),
+    "not reproduced": ("failed as expected", "failed as expected"),
+}
+"""The words of sessions without claims, whose tests reproduce nothing."""
 
 
 _COLUMNS = {"paper": 10, "ours": 10, "ratio": 7, "extremes": 13}
@@ -60,7 +65,7 @@ def counts(outcomes: Sequence[Outcome]) -> list[str]:
     claims = [one for one in outcomes if one.statement.kind == "claim"]
     others = [one for one in outcomes if one.statement.kind != "claim"]
     if not claims:
-        return [_counted("test", [one.verdict for one in others if one.verdict])]
+        return [_counted("test", [one.verdict for one in others if one.verdict], _OF_TESTS)]
     lines = [counted(len({_key(one) for one in claims}), "claim")]
     for column in sorted({one.statement.column for one in claims}):
         by_claim: dict[tuple[str, str], list[Outcome]] = {}
@@ -73,6 +78,18 @@ def counts(outcomes: Sequence[Outcome]) -> list[str]:
         if verdicts:
             lines.append(_counted(kind, verdicts))
     return lines
+
+
+def heading(verdict: Verdict, outcomes: Sequence[Outcome]) -> str:
+    """Return the heading of a session's tests with a verdict; of tests that state no claim in plain words.
+
+    Examples
+    --------
+    >>> heading("not reproduced", [Outcome("test_one", verdict="not reproduced")])
+    'FAILED AS EXPECTED'
+    """
+    words = _WORDS if any(one.statement.kind == "claim" for one in outcomes) else _OF_TESTS
+    return words[verdict][0].upper()
 
 
 def claims_table(by_provider: Mapping[str, Iterable[Outcome]]) -> list[str]:
@@ -138,13 +155,13 @@ def headline(outcome: Outcome) -> Row | None:
     return next(reversed(compared or outcome.rows), None)
 
 
-def _counted(noun: str, verdicts: Sequence[Verdict]) -> str:
-    return f"{counted(len(verdicts), noun)}: {_verdicts(verdicts)}"
+def _counted(noun: str, verdicts: Sequence[Verdict], words: Mapping[Verdict, tuple[str, str]] = _WORDS) -> str:
+    return f"{counted(len(verdicts), noun)}: {_verdicts(verdicts, words)}"
 
 
-def _verdicts(verdicts: Iterable[Verdict]) -> str:
+def _verdicts(verdicts: Iterable[Verdict], words: Mapping[Verdict, tuple[str, str]] = _WORDS) -> str:
     count = Counter(verdicts)
-    return ", ".join(f"{count[one]} {_WORDS[one][count[one] != 1]}" for one in VERDICTS if count[one])
+    return ", ".join(f"{count[one]} {words[one][count[one] != 1]}" for one in VERDICTS if count[one])
 
 
 def _figures(row: Row) -> tuple[str, ...]:

@@ -60,8 +60,8 @@ def test_medians_a_verdict_and_the_next_command_follow(claims, pytester):
             "  carico",
             "      3 * [[]*, *[]] * [[]*, *[]]",
             "",
-            "4 tests: 1 holds, 1 NOT REPRODUCED, 1 NOT MEASURED, 1 failed",
-            "NOT REPRODUCED: 1",
+            "4 tests: 1 passed, 1 failed as expected, 1 NOT MEASURED, 1 failed",
+            "FAILED AS EXPECTED: 1",
             "  test_differs",
             "    the thesis finds 3, ours is 4",
             "NOT MEASURED: 1",
@@ -148,7 +148,7 @@ def test_an_error_does_not_count_as_not_reproduced(session, pytester):
             assert case == "holds"
         """
     )
-    session("-m", "cluster").stdout.fnmatch_lines(["3 tests: 1 holds, 1 NOT REPRODUCED, 1 failed"])
+    session("-m", "cluster").stdout.fnmatch_lines(["3 tests: 1 passed, 1 failed as expected, 1 failed"])
 
 
 def test_a_reason_for_an_unknown_case_is_an_error():

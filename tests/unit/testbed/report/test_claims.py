@@ -60,7 +60,7 @@ def test_a_claim_counts_once_for_each_variant_by_its_worst_case():
 
 def test_without_claims_tests_are_counted():
     outcomes = [Outcome("one", verdict="holds"), Outcome("two", verdict="holds"), Outcome("three", verdict="failed")]
-    assert counts(outcomes) == ["3 tests: 2 hold, 1 failed"]
+    assert counts(outcomes) == ["3 tests: 2 passed, 1 failed"]
 
 
 def test_the_table_has_a_line_for_every_case_of_a_claim():
