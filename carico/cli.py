@@ -13,16 +13,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from carico import __version__
-from carico.commands import certs, deploy, enrol, helm_chart, journal, monitoring, processes, record, tokens, watch
+from carico.commands import (
+    certs,
+    completion,
+    deploy,
+    enrol,
+    helm_chart,
+    journal,
+    monitoring,
+    processes,
+    record,
+    tokens,
+    watch,
+)
 from carico.errors import CaricoError, NoCluster
 from carico.help import Parser
 from carico.printable import printable
 
+NAME = "carico"
 UNPREPARED = 4
 """The exit code where something is missing that a command needs; the same as the testbed's."""
 
 
-def main(arguments: Sequence[str] | None = None, program: str = "carico") -> int:
+def main(arguments: Sequence[str] | None = None, program: str = NAME) -> int:
     """Run the command named by the arguments (by default the process's) and return its exit code."""
     options = make_parser(program).parse_args(arguments)
     try:
@@ -64,6 +77,8 @@ def make_parser(program: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (watch, record, processes, enrol, tokens, journal, certs, deploy, helm_chart, monitoring):
         command.add(commands)
+    if program == NAME:  # kubectl completes its plugins itself
+        completion.add(commands, parser)
     return parser
 
 

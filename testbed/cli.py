@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 
 from carico import __version__
+from carico.commands import completion
 from carico.errors import CaricoError
 from carico.help import Parser
 from carico.printable import PrintableStream
@@ -22,7 +23,6 @@ from testbed.commands import (
     claims,
     clean,
     compare,
-    completion,
     images,
     report,
     run,
@@ -31,6 +31,7 @@ from testbed.commands import (
     sweep,
     validate,
 )
+from testbed.commands.completion import shell_functions
 from testbed.commands.recorded_run import tell
 from testbed.errors import UNPREPARED, TestbedError, Unprepared, UsageError
 from workloads.errors import WorkloadError
@@ -100,5 +101,5 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for command in (catalogue, run, sweep, runs, compare, report, claims, schema, images, clean, validate):
         command.add(commands)
-    completion.add(commands, parser)
+    completion.add(commands, parser, shell_functions())
     return parser

@@ -473,10 +473,13 @@ def load_scenario(name_or_path: str) -> Scenario:
     for known in _catalogue_files():
         if known.name == f"{name_or_path}.yaml":
             return read_scenario(known.read_text(encoding="utf-8"), known.name)
-    names = sorted(file.name.removesuffix(".yaml") for file in _catalogue_files())
-    raise UnknownScenario(
-        f"no scenario is named {name_or_path!r}{suggested(name_or_path, names)}; or give a path that ends in .yaml"
-    )
+    meant = suggested(name_or_path, scenario_names())
+    raise UnknownScenario(f"no scenario is named {name_or_path!r}{meant}; or give a path that ends in .yaml")
+
+
+def scenario_names() -> list[str]:
+    """Return the names of all scenarios of the catalogue, which is not read for that."""
+    return sorted(file.name.removesuffix(".yaml") for file in _catalogue_files())
 
 
 def catalogue() -> list[Scenario]:

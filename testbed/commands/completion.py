@@ -1,30 +1,26 @@
-"""``carico-testbed completion``: a script for the user's shell."""
+"""What a shell offers for an argument SCENARIO: the names of the catalogue, and YAML files."""
 
 from __future__ import annotations
 
 import argparse
-from functools import partial
 
-from testbed.commands import HELP
+from workloads.scenario import scenario_names
 
-SHELLS = ("bash", "zsh", "tcsh")
-
-
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser], whole: argparse.ArgumentParser) -> None:
-    """Declare the command, which completes what the whole parser knows."""
-    completion = commands.add_parser(
-        "completion",
-        help=HELP["completion"],
-        description="Prints a script that completes commands, options and their choices. For bash: carico-testbed "
-        "completion bash > ~/.local/share/bash-completion/completions/carico-testbed; for zsh put the output into a "
-        "file _carico-testbed in a folder of $fpath.",
-    )
-    completion.add_argument("shell", choices=SHELLS, metavar="SHELL", help=f"one of {', '.join(SHELLS)}")
-    completion.set_defaults(run=partial(_completion, whole))
+_FUNCTION = "_carico_testbed_scenario_or_file"
 
 
-def _completion(whole: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    import shtab
+def offer_scenarios(argument: argparse.Action) -> None:
+    """Let the command `completion` (package shtab) offer scenarios for an argument."""
+    # tcsh has no functions, and takes either words or files.
+    argument.complete = {"bash": _FUNCTION, "zsh": _FUNCTION, "tcsh": f"({_words()})"}  # type: ignore[attr-defined]
 
-    print(shtab.complete(whole, shell=options.shell))
-    return 0
+
+def shell_functions() -> dict[str, str]:
+    """Return by shell the function that completes such arguments."""
+    bash = f'  compgen -W "{_words()}" -- "$1"\n  compgen -f -X "!*.y*ml" -- "$1"\n  compgen -d -- "$1"'
+    zsh = f"  _alternative 'scenarios:scenario:({_words()})' 'files:file:_files -g \"*.y*ml\"'"
+    return {shell: f"{_FUNCTION}() {{\n{body}\n}}" for shell, body in (("bash", bash), ("zsh", zsh))}
+
+
+def _words() -> str:
+    return " ".join(scenario_names())

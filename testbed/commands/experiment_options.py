@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 
 from testbed import arguments
 from testbed.cluster_flags import add_cluster_options
+from testbed.commands.completion import offer_scenarios
 from testbed.experiment.presets import DEFAULT_SEED
 from testbed.providers import PROVIDERS
 from testbed.schedulers import DEFAULT_SCHEDULERS
@@ -21,11 +22,12 @@ def add_experiment_options(command: ArgumentParser, repetitions: str) -> None:
         What is repeated, for the help.
     """
     declare = command.add_argument
-    declare(
+    scenario = declare(
         "scenario",
         metavar="SCENARIO",
         help="a name that 'carico-testbed list scenarios' shows, or a path to a .yaml file",
     )
+    offer_scenarios(scenario)
     declare(
         "--scheduler",
         metavar="SPEC",

@@ -9,6 +9,7 @@ from carico.commands.output import of_output, wants_json
 from testbed import arguments
 from testbed.cluster_flags import add_cluster_options
 from testbed.commands import HELP
+from testbed.commands.completion import offer_scenarios
 from testbed.commands.recorded_run import RecordedRun
 from testbed.experiment.presets import DEFAULT_SEED
 from testbed.requirements import check_installed
@@ -31,7 +32,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         "root, and a machine without other work.",
         epilog="example: carico-testbed validate --repetitions 3 --json validation.json --figure validation.svg",
     )
-    validate.add_argument(
+    scenario = validate.add_argument(
         "scenario",
         metavar="SCENARIO",
         nargs="?",
@@ -39,6 +40,7 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
         help="a name that 'carico-testbed list scenarios' shows, or a path to a .yaml file; its programs must print "
         f"their CPU time, as pi and mlp do (default: {SCENARIO})",
     )
+    offer_scenarios(scenario)
     validate.add_argument(
         "--scheduler",
         metavar="SPEC",
