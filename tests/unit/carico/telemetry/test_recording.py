@@ -235,7 +235,7 @@ def test_an_error_is_one_line_and_creates_no_file(tmp_path, monkeypatch, capsys,
 def test_without_msgspec_the_error_gives_the_remedy(tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(sys.modules, "carico.telemetry.recording")
     monkeypatch.setitem(sys.modules, "msgspec", None)
-    assert main(["record", "--out", str(tmp_path / "file")]) == 1
+    assert main(["record", "--out", str(tmp_path / "file")]) == 4
     assert "this needs msgspec, which is not installed: pip install" in capsys.readouterr().err
 
 
