@@ -387,14 +387,20 @@ def _hindsight(measured: Measured, name: str, variant: str, rivals: Sequence[str
 
 
 def summary(found: Sequence[Comparison]) -> dict[str, float]:
-    """Return the means over all shapes, and the worst values."""
-    jct, pct = [one.jct for one in found], [one.pct for one in found]
+    """Return the means and the worst values of the shapes whose jobs complete, and how many do not.
+
+    A job whose pods are killed for memory again and again never completes, under the variant or under any request.
+    """
+    ended = [one for one in found if math.isfinite(one.ours.jct_s) and math.isfinite(one.best.jct_s)]
+    jct, pct = [one.jct for one in ended], [one.pct for one in ended]
     killed = sum(max(one.ours.killed - one.best.killed, 0.0) for one in found)
     return {
+        "unfinished": sum(not math.isfinite(one.ours.jct_s) for one in found),
+        "unfinished_best": sum(not math.isfinite(one.best.jct_s) for one in found),
         "jct_mean": float(np.mean(jct)),
-        "jct_worst": max(jct),
+        "jct_worst": max(jct, default=math.nan),
         "pct_mean": float(np.mean(pct)),
-        "pct_worst": max(pct),
+        "pct_worst": max(pct, default=math.nan),
         "more_killed": killed,
     }
 
@@ -433,10 +439,14 @@ def main() -> None:
         metavar="N",
         help="measure N random shapes instead, on which nothing was tuned",
     )
+    arguments.add_argument(
+        "--large", type=int, default=0, metavar="N", help="measure N random shapes with pods of much memory instead"
+    )
     options = parse(arguments)
-    if options.random < 0:
-        arguments.error(f"--random must be at least 0, got {options.random}")
+    if min(options.random, options.large) < 0:
+        arguments.error(f"--random and --large must be at least 0, got {options.random} and {options.large}")
     drawn = {f"random-{number}": Shape(*random_shape(number)) for number in range(options.random)}
+    drawn |= {f"large-{number}": Shape(*random_shape(number, large=True)) for number in range(options.large)}
     files = {name: Shape(Path(name).read_text()) for name in options.shapes if Path(name).is_file()}
     known = {**SHAPES, **files, **drawn}
     unknown = sorted(set(options.shapes) - set(known))
@@ -465,23 +475,22 @@ def main() -> None:
     print(" ".join(f"{name} {value:.3f}" for name, value in summary(found).items()), flush=True)
     if options.without is not None:
         _without(measured, options.variant, [rule for rule in RULES if options.without in rule], figures)
-    report("shapes", figures, options.json)
+    report("shapes", {name: value for name, value in figures.items() if math.isfinite(value)}, options.json)
 
 
 def _without(measured: Measured, variant: str, rules: Sequence[str], figures: dict[str, float]) -> None:
-    print("\n| without | JCT: mean, worst | PCT: mean, worst | killed | where it changes the most |")
-    print("|---|---|---|---|---|")
+    print("\n| without | JCT: mean, worst | PCT: mean, worst | never end | killed | where it changes the most |")
+    print("|---|---|---|---|---|---|")
     whole = {one.shape: one for one in compare(measured, variant)}
     for rule in rules:
         found = compare(measured, variant + RULES[rule])
         means = summary(found)
-        # Without some rules pods are killed for memory again and again, and a run never ends.
-        figures |= {f"without {rule}:{name}": value for name, value in means.items() if math.isfinite(value)}
+        figures |= {f"without {rule}:{name}": value for name, value in means.items()}
         most = sorted(found, key=lambda one: -abs(one.jct - whole[one.shape].jct))[:3]
         where = ", ".join(f"{one.shape} {whole[one.shape].jct:.2f} to {one.jct:.2f}" for one in most)
         print(
             f"| {rule} | {means['jct_mean']:.3f}, {means['jct_worst']:.2f} | {means['pct_mean']:.3f}, "
-            f"{means['pct_worst']:.2f} | {means['more_killed']:g} | {where} |",
+            f"{means['pct_worst']:.2f} | {means['unfinished']:g} | {means['more_killed']:g} | {where} |",
             flush=True,
         )
 
