@@ -22,6 +22,17 @@ def printable(text: object, *, lines: bool = False) -> str:
     return "".join(c if c.isprintable() or (lines and c == "\n") else "?" for c in str(text))
 
 
+def printable_lines(text: str) -> str:
+    r"""Return a text as `printable` does, but line breaks and tabs stay.
+
+    Examples
+    --------
+    >>> printable_lines("one\ttwo\r\n\x1b[2J")
+    'one\ttwo?\n?[2J'
+    """
+    return "\t".join(printable(part, lines=True) for part in text.split("\t"))
+
+
 def shortened(text: object, width: int) -> str:
     """Return the text of an object as `printable` does, cut in the middle if it is wider than that.
 
@@ -65,7 +76,7 @@ class PrintableStream:
 
     def write(self, text: str) -> int:
         """Write a text, and return its length."""
-        self._stream.write("\t".join(printable(part, lines=True) for part in text.split("\t")))
+        self._stream.write(printable_lines(text))
         return len(text)
 
     def __getattr__(self, name: str) -> Any:

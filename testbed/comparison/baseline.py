@@ -150,7 +150,7 @@ def write_baseline(path: Path, baseline: Baseline) -> None:
 
 
 def read_baseline(path: Path) -> Baseline:
-    """Read a baseline.
+    """Read a baseline; its texts are printable.
 
     Raises
     ------
@@ -162,7 +162,7 @@ def read_baseline(path: Path) -> Baseline:
             f"{path} is a results file, and no baseline: --carico-save-baseline=FILE makes one, and 'carico-testbed "
             f"compare' compares results files"
         )
-    found = read_versioned(path, Baseline, BASELINE_SCHEMA_VERSION, "baseline")
+    found = read_versioned(path, Baseline, BASELINE_SCHEMA_VERSION, "baseline", for_pytest=True)
     for one in found.measured:
         if len(set(one.seeds)) < len(one.seeds) or any(len(series.values) != len(one.seeds) for series in one.series):
             raise UnusableFile(f"{path} is not a baseline of carico-testbed: {one.title}: one value a seed is needed")

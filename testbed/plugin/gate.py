@@ -135,7 +135,7 @@ def judge_test(item: pytest.Item) -> None:
 
     gate = _gate_of_test(item, asked)
     if sentences := [*failures(gate), *_keep_of_test(item, gate)]:
-        item.stash[NOT_PASSED] = Sentences("\n".join(sentences))
+        item.stash[NOT_PASSED] = Sentences("\n".join(map(_in_one_line, sentences)))
         pytest.fail(item.stash[NOT_PASSED], pytrace=False)
 
 
@@ -283,9 +283,14 @@ def failed_report(name: str, sentence: str) -> pytest.TestReport:
         location=(name, None, name),
         keywords={},
         outcome="failed",
-        longrepr=Sentences(sentence),
+        longrepr=Sentences(_in_one_line(sentence)),
         when="call",
     )
+
+
+def _in_one_line(sentence: str) -> str:
+    """Return a sentence without the line breaks that a name in it may have: each line is told as one of ours."""
+    return " ".join(sentence.split())
 
 
 class Sentences(str):

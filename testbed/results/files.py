@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
+from carico.printable import printable, printable_lines
 from testbed.errors import UnusableFile
 from testbed.results import OWN_FOLDER
 
@@ -65,7 +66,7 @@ def check_folder(folder: Path) -> None:
         ) from error
 
 
-def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
+def read_versioned(path: Path, kind: type[T], newest: int, what: str, *, for_pytest: bool = False) -> T:
     """Read a JSON file that has a `schema_version`; keys that this version does not know are ignored.
 
     Parameters
@@ -77,6 +78,9 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
         The latest schema_version that is understood.
     what : str
         What the file is, for messages, such as "results file".
+    for_pytest : bool, optional
+        Whether characters that are not printable become question marks, but for line breaks and tabs: unlike
+        `carico-testbed`, pytest writes to terminals whatever it is given.
 
     Raises
     ------
@@ -87,10 +91,12 @@ def read_versioned(path: Path, kind: type[T], newest: int, what: str) -> T:
         content = path.read_bytes()
     except OSError as error:
         raise UnusableFile(f"cannot read the {what} {path}: {error.strerror}") from error
-    return decode_versioned(content, kind, newest, what=what, path=path)
+    return decode_versioned(content, kind, newest, what=what, path=path, for_pytest=for_pytest)
 
 
-def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, path: Path) -> T:
+def decode_versioned(
+    content: bytes, kind: type[T], newest: int, *, what: str, path: Path, for_pytest: bool = False
+) -> T:
     """Decode the content of the file `path`; everything else as in `read_versioned`."""
     try:
         version = msgspec.json.decode(content, type=_Version).schema_version
@@ -99,7 +105,19 @@ def decode_versioned(content: bytes, kind: type[T], newest: int, *, what: str, p
                 f"{path} has schema_version {version}, this version of carico-testbed reads up to {newest}: "
                 f"update carico-testbed"
             )
+        if for_pytest:
+            return msgspec.convert(_printable(msgspec.json.decode(content)), kind)
         return msgspec.json.decode(content, type=kind)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:  # also: not UTF-8, or nested too deeply
         article = "an" if what[0] in "aeiou" else "a"
-        raise UnusableFile(f"{path} is not {article} {what} of carico-testbed: {error}") from error
+        raise UnusableFile(f"{path} is not {article} {what} of carico-testbed: {printable(error)}") from error
+
+
+def _printable(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable_lines(value)
+    if isinstance(value, list):
+        return [_printable(each) for each in value]
+    if isinstance(value, dict):
+        return {_printable(key): _printable(each) for key, each in value.items()}
+    return value

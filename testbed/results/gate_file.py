@@ -93,5 +93,5 @@ def write_gate(path: Path, gate: GateFile) -> None:
 
 
 def read_gate(path: Path) -> GateFile:
-    """Read what a gate has said; see `read_versioned`."""
-    return read_versioned(path, GateFile, SCHEMA_VERSION, "record of a gate")
+    """Read what a gate has said; its texts are printable. See `read_versioned`."""
+    return read_versioned(path, GateFile, SCHEMA_VERSION, "record of a gate", for_pytest=True)

@@ -256,6 +256,8 @@ def parse_spec(text: str, own: Mapping[str, type[Scheduler]] | None = None) -> S
     >>> parse_spec("carico").variant.name
     'thesis-rebased'
     """
+    if not text.isprintable():  # results files keep it as it is typed, and what reads them prints it
+        raise InvalidSpec(f"{text!r}: a scheduler is named in printable characters: leave out the others")
     if text.partition("=")[0] == _NAMED:
         return _named(text)
     name, colon, rest = text.partition(":")

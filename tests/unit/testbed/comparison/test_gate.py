@@ -208,6 +208,10 @@ class TestBaselines:
         ("change", "message"),
         [
             (lambda text: text[: len(text) // 2], "is not a baseline of carico-testbed"),
+            (
+                lambda text: text.replace('"settings":{}', f'"settings":{{"a":{"[" * 900}{"]" * 900}}}'),
+                "recursion depth",
+            ),
             (lambda text: text.replace('"seeds":[0,', '"seeds":['), "one value a seed is needed"),
             (lambda text: text.replace('"seeds":[0,1', '"seeds":[1,1'), "one value a seed is needed"),
             (lambda text: text.replace('"schema_version":1', '"schema_version":9'), "schema_version 9, this version"),
@@ -220,6 +224,13 @@ class TestBaselines:
         file.write_text(change(file.read_text()))
         with pytest.raises(ResultsError, match=message):
             read_baseline(file)
+
+    def test_what_is_not_printable_is_not_read(self, tmp_path):
+        hostile, shown = "pi\x1b]0;title\x07\x9b2J\u202e\t·\n", "pi?]0;title??2J?\t·\n"
+        written = msgspec.structs.replace(run((PCT, TIMES), **{hostile: [hostile]}), title=hostile)
+        write_baseline(tmp_path / "b.json", Baseline(self.MADE_BY, [written]))
+        (read,) = read_baseline(tmp_path / "b.json").measured
+        assert (read.title, read.settings, read.series) == (shown, {shown: [shown]}, written.series)
 
     def test_a_baseline_of_nothing_is_refused(self, tmp_path):
         write_baseline(tmp_path / "b.json", Baseline(self.MADE_BY, []))

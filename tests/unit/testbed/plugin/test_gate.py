@@ -125,6 +125,20 @@ def test_a_regression_is_a_failed_report_with_one_sentence(session, pytester, ba
     )
 
 
+def test_names_in_a_baseline_move_no_cursor_and_forge_no_line(session, pytester, baseline):
+    found = json.loads(baseline.read_text())
+    for one in found["measured"]:
+        one["scheduler"] = f"\x1b[2J{one['scheduler']}\x07"
+        one["title"] = f"{one['title']}\x1b]0;title\x07\nPASSED everything"
+    baseline.write_text(json.dumps(found))
+    result = session(*THREE, f"--carico-baseline={baseline}")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    text = result.stdout.str()
+    assert "?]0;title? PASSED everything is in" in printed(result)
+    assert text.replace("\n", "").isprintable()
+    assert not [line for line in text.splitlines() if line.startswith("PASSED")]
+
+
 def test_junit_has_a_failed_case_for_every_regression(session, pytester, baseline):
     pytester.makeconftest(SLOWER)
     session(

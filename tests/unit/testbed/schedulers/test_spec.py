@@ -84,6 +84,7 @@ def test_a_spec_keeps_its_text(text):
         ("kube-scheduler:variant=x", "unknown option variant; known: cpu, memory"),
         ("kube-scheduler:cpu=lots", "lots"),
         ("kube-scheduler:memory=-1Gi", "-1Gi"),
+        ("carico:variant=\x1b[2J", r"'carico:variant=\\x1b\[2J': a scheduler is named in printable characters"),
     ],
 )
 def test_anything_else_says_what_is_known(text, message):
