@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from testbed.results.files import write_whole
+from carico.files import write_whole
 from testbed.results.provenance import cpu_model
 
 

@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 
 from benchmarks.common import parse, parser, report
+from carico.files import write_whole
 from testbed.comparison.conditions import conditions
 from testbed.comparison.gate import LEVEL, judge
 from testbed.comparison.measured import Measured, Series, measured
 from testbed.experiment.presets import PRESETS
-from testbed.results.files import write_whole
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster
 from testbed.simulation.parameters import parameters_from

@@ -26,11 +26,11 @@ import numpy as np
 from benchmarks.ablations import without
 from benchmarks.common import parse, parser, report
 from benchmarks.random_shapes import random_shape
+from carico.files import write_whole
 from testbed.arguments import setting
 from testbed.comparison.hindsight import Hindsight, against_the_best
 from testbed.measurement.completion_times import pod_completion_times
 from testbed.measurement.request_latency import DURING, request_latencies
-from testbed.results.files import write_whole
 from testbed.results.schema import Repetition
 from testbed.schedulers.spec import parse_spec
 from testbed.simulation.cluster import SimulatedCluster

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
+from carico.files import write_whole
 from testbed.commands import HELP
 from testbed.errors import Unprepared
 from testbed.experiment.preflight import listed
@@ -18,7 +19,6 @@ from testbed.images.docker import Docker
 from testbed.images.outdated import outdated_images, outdated_programs, remove_image, remove_programs
 from testbed.images.programs import PROGRAM_SETS, OnProgress, Programs
 from testbed.images.sbom import bill
-from testbed.results.files import write_whole
 from testbed.user_cache import user_cache
 
 

@@ -16,6 +16,7 @@ import msgspec
 
 from carico.commands.output import of_output, wants_json
 from carico.errors import CaricoError
+from carico.files import write_whole
 from testbed import arguments
 from testbed.cluster_flags import chosen
 from testbed.cluster_options import ClusterOptions
@@ -35,7 +36,6 @@ from testbed.report.sweep_table import sweep_table
 from testbed.requirements import Problem, missing_packages
 from testbed.results import runs_folder
 from testbed.results.ending import end_run
-from testbed.results.files import write_whole
 from testbed.results.provenance import packages
 from testbed.results.reading import read_all
 from testbed.results.record import RunArguments, RunRecord

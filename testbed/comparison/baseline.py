@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
+from carico.files import write_whole
 from testbed.comparison.measured import Measured
 from testbed.comparison.runs import differing
 from testbed.errors import ResultsError, UnusableFile
-from testbed.results.files import read_versioned, write_whole
+from testbed.results.files import read_versioned
 from testbed.results.run import Commit, Machine, Run
 
 BASELINE_SCHEMA_VERSION = 1

@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+from carico.files import write_whole
 from testbed.errors import ClusterError, ResultsError
-from testbed.results.files import folders_with, read_versioned, write_whole
+from testbed.results.files import folders_with, read_versioned
 from testbed.results.locks import ActiveProcesses, locked
 from testbed.user_cache import user_cache
 

@@ -1,4 +1,4 @@
-"""The testbed's files: written whole or not at all, in a folder that git ignores, and readable for later versions."""
+"""The testbed's files: in a folder that git ignores, and readable for later versions."""
 
 from __future__ import annotations
 
@@ -20,16 +20,6 @@ ROOM = 64 * 1024
 
 class _Version(msgspec.Struct):
     schema_version: int
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file under another name in the same folder, then rename it; an earlier file is kept until then."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        beside.write_bytes(content)
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
 
 
 def make_folder(folder: Path) -> None:

@@ -12,7 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from testbed.results.files import read_versioned, write_whole
+from carico.files import write_whole
+from testbed.results.files import read_versioned
 
 SCHEMA_VERSION = 1
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from testbed.results.files import read_versioned, write_whole
+from carico.files import write_whole
+from testbed.results.files import read_versioned
 from testbed.results.outcomes import Outcome
 
 SCHEMA_VERSION = 1

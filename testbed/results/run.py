@@ -10,7 +10,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from testbed.results.files import read_versioned, write_whole
+from carico.files import write_whole
+from testbed.results.files import read_versioned
 
 RUN_SCHEMA_VERSION = 1
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from carico.files import write_whole
 from testbed.errors import ResultsError, UnusableFile
 from testbed.results import OWN_FOLDER
-from testbed.results.files import make_folder, read_versioned, write_whole
+from testbed.results.files import make_folder, read_versioned
 from testbed.results.schema import SCHEMA_VERSION, Repetition, Results
 
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import msgspec
 
+from carico.files import write_whole
 from testbed.errors import UsageError
 from testbed.experiment.provider import ClusterProvider, Trial
-from testbed.results.files import read_versioned, write_whole
+from testbed.results.files import read_versioned
 from testbed.schedulers.spec import parse_spec
 from testbed.sweep.axis import Axis
 from workloads.scenario import Scenario

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 from packaging.version import Version
 
+from carico.files import write_whole
 from testbed.errors import ResultsError
 from testbed.experiment.plan import OnProgress, Plan
 from testbed.real.kind.maker import KindMaker
@@ -17,7 +18,6 @@ from testbed.real.kind.platform import KindPlatform
 from testbed.real.lifecycle import Cluster
 from testbed.real.namespaces import wait_until_clean
 from testbed.report.numbers import WIDTH
-from testbed.results.files import write_whole
 from testbed.results.provenance import machine
 from testbed.results.run import Machine
 from testbed.results.schema import Repetition

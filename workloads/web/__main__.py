@@ -111,8 +111,10 @@ def _write(path: Path, histogram: LatencyHistogram, errors: Counter[str]) -> Non
     content = histogram.to_dict() | {"errors": errors.total(), "reasons": dict(sorted(errors.items()))}
     path = path.resolve()  # a link stays a link
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    beside.unlink(missing_ok=True)  # left by a process of the same id that was killed
     try:
-        beside.write_text(json.dumps(content) + "\n", encoding="utf-8")
+        with beside.open("x", encoding="utf-8") as file:  # unlike "w", follows no link that somebody else has put there
+            file.write(json.dumps(content) + "\n")
         beside.replace(path)
     finally:
         beside.unlink(missing_ok=True)

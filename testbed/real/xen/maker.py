@@ -13,6 +13,7 @@ from pathlib import Path
 import asyncssh
 import msgspec
 
+from carico.files import write_whole
 from testbed.errors import ClusterError, TestbedError, UsageError, WaitTimedOut
 from testbed.images.guest import GuestFacts
 from testbed.real.api import ClusterApi
@@ -25,7 +26,6 @@ from testbed.real.xen.provisioner import SSH_PORT, Driver, Guest, Provisioner, g
 from testbed.real.xen.xenapi import XenApiDriver
 from testbed.real.xen.xl import XlDriver
 from testbed.requirements import Problem
-from testbed.results.files import write_whole
 
 _DESCRIPTION = "description.json"
 _KEY = "guest-key"

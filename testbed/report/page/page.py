@@ -7,9 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+from carico.files import write_whole
 from testbed.errors import ResultsError
 from testbed.requirements import check_installed
-from testbed.results.files import write_whole
 from testbed.results.reading import Reading
 
 LARGEST = 5_000_000

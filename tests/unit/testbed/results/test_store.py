@@ -114,6 +114,16 @@ def test_a_link_stays_a_link(tmp_path):
     assert read_results(tmp_path / "real.json") == Results([])
 
 
+def test_a_link_in_place_of_the_draft_is_not_followed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("untouched")
+    (tmp_path / f".r.json.{os.getpid()}.tmp").symlink_to(victim)
+    write_results(tmp_path / "r.json", Results([]))
+    assert victim.read_text() == "untouched"
+    assert read_results(tmp_path / "r.json") == Results([])
+    assert not (tmp_path / "r.json").is_symlink()
+
+
 def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     pipe, read = tmp_path / "pipe", []
     os.mkfifo(pipe)

@@ -4,6 +4,7 @@ import contextlib
 import errno
 import http.client
 import json
+import os
 import re
 import signal
 import subprocess
@@ -177,6 +178,16 @@ def test_a_file_that_cannot_be_written_in_the_end_loses_no_result(tmp_path, caps
     assert errors == f"web: cannot write {file}: No space left on device\n"
     assert file.read_text() == "what was there"
     assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_link_in_place_of_the_draft_is_not_followed(tmp_path, serve, target_of):
+    file, victim = tmp_path / "l.json", tmp_path / "victim"
+    victim.write_text("untouched")
+    (tmp_path / f".l.json.{os.getpid()}.tmp").symlink_to(victim)
+    assert web.main(["poll", target_of(serve()).text, "--requests=3", "--interval=0.001", f"--json={file}"]) == 0
+    assert victim.read_text() == "untouched"
+    assert not file.is_symlink()
+    assert read(file)[0]["count"] == 3
 
 
 def test_signals_are_back_in_place_afterwards(serve, target_of):
