@@ -86,6 +86,20 @@ def write_checkpoint(path: Path, variant: str, state: Mapping[str, Any], *, owne
     write_whole(path, as_text(variant, state, owner=owner).encode())
 
 
+def unwritten(path: Path, error: OSError, lost: str) -> str:
+    """Say that a checkpoint could not be written, what that means, and what to do.
+
+    Parameters
+    ----------
+    path : Path
+    error : OSError
+    lost : str
+        What the checkpoint keeps, for example "what workloads cost".
+    """
+    why = error.strerror or str(error)
+    return f"a restart would forget {lost}: cannot write {path}: {why}; make room on its disk, or mend the disk"
+
+
 def read_checkpoint(path: Path, variant: str, *, owner: str, most_bytes: int = MOST_BYTES) -> dict[str, Any]:
     """Return the state that `write_checkpoint` wrote; whether a process can continue from it is not checked.
 

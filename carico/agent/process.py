@@ -11,7 +11,6 @@ import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from carico.agent.demand_agent import DemandAgent
 from carico.agent.loop import Mailbox
 from carico.agent.metrics import AgentMetrics
 from carico.agent.sources import NodeSources
-from carico.checkpoint import MOST_BYTES_OF_AN_AGENT, continue_from, write_checkpoint
+from carico.checkpoint import MOST_BYTES_OF_AN_AGENT, continue_from, unwritten, write_checkpoint
 from carico.clock import SystemClock
 from carico.config import AgentConfig
 from carico.demand.settings import DemandVariant
@@ -39,6 +38,9 @@ from carico.telemetry.sampler import Sampler
 from carico.variants import variant_named
 
 _log = logging.getLogger(__name__)
+
+_LEARNED = "what this node has learned"
+"""What a checkpoint keeps."""
 
 
 def run_agent(config: AgentConfig, stop: threading.Event) -> None:
@@ -129,8 +131,14 @@ class _Calls:
 
     def to_file(self, file: Path, variant: str, node: str) -> BackgroundCalls[Any, Any]:
         """Make a mailbox whose values are written to a file, as checkpoints of a variant and a node."""
-        require_writable(file, "checkpoint", "a restart will forget what this node has learned")
-        write = partial(write_checkpoint, file, variant, owner=node)
+        require_writable(file, "checkpoint", f"a restart will forget {_LEARNED}")
+
+        def write(state: Mapping[str, Any]) -> None:
+            try:
+                write_checkpoint(file, variant, state, owner=node)
+            except OSError as error:
+                raise OSError(unwritten(file, error, _LEARNED)) from error
+
         # A separate thread: a slow look-up of a server's name must not delay checkpoints.
         writer = self._opened.enter_context(ThreadPoolExecutor(1, "checkpoint"))
         return self._open("checkpoint", lambda state: asyncio.get_running_loop().run_in_executor(writer, write, state))

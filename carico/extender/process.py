@@ -24,7 +24,7 @@ from typing import Protocol, Self
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from carico.checkpoint import continue_from, write_checkpoint
+from carico.checkpoint import continue_from, unwritten, write_checkpoint
 from carico.clock import Clock, SystemClock
 from carico.config import ExtenderConfig, JournalConfig, KeptCostsConfig, KubernetesConfig
 from carico.demand.scheduler import DemandScheduler
@@ -61,6 +61,8 @@ The time makes every annotation differ from the previous one: a patch that chang
 pod. Milliseconds would be too coarse for two annotations in quick succession.
 """
 CHECKPOINT_EVERY_S = 60.0
+_LEARNED = "what workloads cost"
+"""What a checkpoint keeps."""
 _REFUSED_FOR_GOOD = frozenset({400, 403, 404, 422})
 """HTTP statuses that mean that an annotation would be refused every time."""
 
@@ -340,14 +342,14 @@ class ExtenderProcess:
 
     def _remember(self, opened: ExitStack, extender: DemandExtender, file: Path) -> None:
         """Restore the checkpoint, and write it every minute, and once at the end."""
-        require_writable(file, "checkpoint", "a restart will forget what workloads cost")
+        require_writable(file, "checkpoint", f"a restart will forget {_LEARNED}")
         continue_from(file, self._config.variant, extender.restore, owner=OWNER)
 
         def write() -> None:
             try:
                 write_checkpoint(file, self._config.variant, extender.state(), owner=OWNER)
             except OSError as error:
-                _log.warning("a restart would forget what workloads cost: cannot write %s: %s", file, error.strerror)
+                _log.warning("%s", unwritten(file, error, _LEARNED))
 
         def keep() -> None:
             while not self._stop.wait(CHECKPOINT_EVERY_S):

@@ -1,5 +1,7 @@
 """The agent as a process joins it, in this one: real connections, a real clock, a node made of files."""
 
+import errno
+import os
 import threading
 import time
 import urllib.request
@@ -112,6 +114,21 @@ def test_files_that_are_no_checkpoints_are_all_kept(node, tmp_path, caplog):
     for number, aside in enumerate(["unusable", "unusable.1", "unusable.2"]):
         assert tmp_path.joinpath(f"state.json.{aside}").read_text() == f"port: {number}\n"
     assert read_checkpoint(file, "thesis-rebased", owner="node-a")["pods"] == [2]
+
+
+def test_on_a_full_disk_it_says_what_it_does_without_and_what_to_do(node, tmp_path, caplog, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    stop = threading.Event()
+    stop.set()
+    monkeypatch.setattr(os, "fsync", full)
+    run_agent(AgentConfig(**node, checkpoint=str(tmp_path / "state.json")), stop)
+    (said,) = [one.getMessage() for one in caplog.records if "No space left" in one.getMessage()]
+    assert said == (
+        f"checkpoint: a restart would forget what this node has learned: cannot write {tmp_path}/state.json: No space "
+        f"left on device; make room on its disk, or mend the disk"
+    )
 
 
 def test_a_checkpoint_needs_a_folder(node, tmp_path):

@@ -714,12 +714,12 @@ class TestChoices:
 class TestInitContainers:
     """The programs of init containers, run with folders of the test in place of the container's."""
 
-    def run(self, name, folder, **environment):
+    def run(self, name, folder, *, beforehand="", **environment):
         (container,) = [each for each in pod("carico-agent")["initContainers"] if each["name"] == name]
         _, flag, program = container["command"]
         program = program.replace("/var/lib/carico", str(folder / "var/lib/carico"))
         return subprocess.run(
-            [sys.executable, flag, program], env=environment, capture_output=True, text=True, timeout=60
+            [sys.executable, flag, beforehand + program], env=environment, capture_output=True, text=True, timeout=60
         )
 
     def test_the_agent_waits_for_its_certificate_in_the_file_that_it_reads(self, tmp_path):
@@ -744,3 +744,12 @@ class TestInitContainers:
         assert done.returncode == 0, done.stderr
         assert folder.stat().st_mode & 0o777 == 0o770
         assert folder.stat().st_gid == os.getgid()
+
+    def test_a_read_only_disk_does_not_keep_the_agent_from_starting(self, tmp_path):
+        read_only = (
+            "import os\ndef refuse(path, *_): raise OSError(30, 'Read-only file system', path)\nos.chown = refuse\n"
+        )
+        done = self.run("checkpoint-folder", tmp_path, beforehand=read_only)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "Read-only file system" in done.stdout
+        assert "mend the node's disk" in done.stdout
