@@ -356,7 +356,7 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 
 
 class PlainLoader(yaml.SafeLoader):
-    """Refuses aliases, equal keys in a mapping, and tags that do not fit.
+    """Refuses aliases, equal keys in a mapping, tags that do not fit, and escapes of what is no character.
 
     With aliases, a few hundred bytes can stand for billions of values. Of equal keys PyYAML would silently take the
     last.
@@ -380,6 +380,14 @@ class PlainLoader(yaml.SafeLoader):
                     raise yaml.MarkedYAMLError(None, None, f"the key {key.value!r} occurs twice", key.start_mark)
                 seen.add((key.tag, key.value))
         return node
+
+    def scan_flow_scalar_non_spaces(self, double: bool, start_mark: yaml.Mark) -> list[str]:
+        """Read a part of a text in quotes; raises MarkedYAMLError for an escape beyond Unicode."""
+        try:
+            found: list[str] = super().scan_flow_scalar_non_spaces(double, start_mark)
+        except (ValueError, OverflowError) as error:
+            raise yaml.MarkedYAMLError(None, None, "an escape stands for no character", start_mark) from error
+        return found
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """Make a value; raises MarkedYAMLError if a tag wants what the text is not, such as ``!!int ''``."""

@@ -173,13 +173,16 @@ def read_description(file: Path) -> Description:
         document = yaml.load(text, Loader=PlainLoader)  # noqa: S506 (it is a SafeLoader)
     except OSError as error:
         raise UsageError(f"the description of Xen guests {file} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{file} is no YAML: {yaml_problem(error)}") from error
     try:
         description: Description = fitted(_with_preset(document), Description)
         _check(description)
+        msgspec.json.encode(description)  # the clusters' registry holds it
     except Misfit as error:
         raise UsageError(f"{file}: {placed(error, text, PlainLoader)}") from error
+    except UnicodeEncodeError as error:  # YAML can write half of a pair of surrogates, which is no text
+        raise UsageError(f"{file}: every text needs whole characters: {error}") from error
     return _absolute(description, file.absolute().parent)
 
 

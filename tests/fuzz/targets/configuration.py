@@ -1,4 +1,4 @@
-"""Files that people write: configurations of the processes, and scenarios."""
+"""Files that people write: configurations of the processes, scenarios, and descriptions of Xen guests."""
 
 import json
 import tempfile
@@ -11,6 +11,8 @@ import numpy as np
 
 from carico.config import AgentConfig, AggregatorConfig, ExtenderConfig, SignerConfig, read_config
 from carico.errors import InvalidConfig
+from testbed.errors import UsageError
+from testbed.real.xen.description import read_description
 from tests.fuzz.target import Target
 from workloads.errors import InvalidScenario
 from workloads.scenario import read_scenario
@@ -43,6 +45,28 @@ jobs:
     work: [1, 2, 0.5]
     priority: 3
 """
+XL = b"""
+host: {driver: xl, address: 10.0.0.1, known_hosts: known_hosts, port: 22, folder: /var/lib/guests}
+guests:
+  preset: small
+  root: /dev/vdb
+  kernel: /boot/vmlinux
+  ramdisk: /boot/initrd
+  addresses: [10.0.0.10, 10.0.0.11, 10.0.0.12]
+  gateway: 10.0.0.1
+  cpus: 0-3,^1
+  weight: 512
+  reserved: {cpu: 100m, memory: 100Mi}
+control_plane: {kubeconfig: admin.conf, join: join}
+"""
+XENAPI = b"""
+host: {driver: xenapi, url: 'https://pool', password: password}
+guests: {preset: small, root: template, addresses: [10.0.0.10, 10.0.0.11, 10.0.0.12], gateway: 10.0.0.254, cap: 150}
+emulated: true
+at_once: 2
+limit_s: 600
+"""
+FOUND_IN_XEN = (b"[" * 1500, b'a: "\\UFFFFFFFF"', XL.replace(b"/dev/vdb", b'"/\\ud800"'))
 FOUND = (
     b'{"name":"a","description":"d","jobs":[{"name":"a","workload":"pi","requests":{"cpu":"500m"},"start_s":1,"\\n":5}]}',
     b"name: !!int ''",
@@ -72,6 +96,17 @@ def scenario_comes_back(scenario):
             assert len(job.draw_work(rng)) == job.pods
             assert len(job.arrivals.times(job.pods, rng)) == job.pods
     assert all(pool.memory_bytes >= 0 for pool in scenario.cluster.each_pool)
+
+
+def read_guests(data):
+    FILE.write_bytes(data)
+    return read_description(FILE)
+
+
+def guests_come_back(description):
+    FILE.write_bytes(msgspec.json.encode(description))
+    assert read_description(FILE) == description
+    assert 1 <= description.workers <= description.guests.count <= len(description.guests.addresses)
 
 
 def _shipped(name):
@@ -114,5 +149,14 @@ TARGETS = [
         scenario_comes_back,
         (POOLS, *FOUND, *(file.read_bytes() for file in sorted(CATALOGUE.iterdir(), key=str))),
         form="yaml",
-    )
+    ),
+    Target(
+        "configuration.xen",
+        "a description of Xen guests",
+        read_guests,
+        (UsageError,),
+        guests_come_back,
+        (XL, XENAPI, *FOUND_IN_XEN),
+        form="yaml",
+    ),
 ]

@@ -67,6 +67,7 @@ def test_values_in_the_file_replace_defaults(read):
         ("rate: !!timestamp x", r"agent.yaml is not YAML: the value does not have the type '.*:timestamp', line 1"),
         ("rate: 2024-13-01", r"agent.yaml is not YAML: the value does not have the type '.*:timestamp', line 1"),
         (b"\xff\xfe\x00", "agent.yaml"),
+        (r'rate: "\UFFFFFFFF"', r"agent.yaml is not YAML: an escape stands for no character, line 1"),
         ("rate: 1\nrate: 2", r"agent.yaml is not YAML: the key 'rate' occurs twice, line 2"),
         ("pods: {pattern: x, pattern: y}", r"agent.yaml is not YAML: the key 'pattern' occurs twice, line 1"),
         ("a: &a 1\nrate: *a", r"agent.yaml is not YAML: the alias \*a is not accepted, write out what it .* line 2"),

@@ -139,3 +139,17 @@ def test_a_file_that_is_not_there_or_no_yaml_is_reported(read, tmp_path):
         read_description(tmp_path / "none.yaml")
     with pytest.raises(UsageError, match="is no YAML"):
         read("{")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 1500, r"guests\.yaml is no YAML: .*recursion"),
+        (r'a: "\UFFFFFFFF"', r"guests\.yaml is no YAML: an escape stands for no character"),
+        (LEAST.replace("/dev/vdb", r'"/dev/\ud800"'), r"guests\.yaml: every text needs whole characters: .*ud800"),
+    ],
+    ids=["nested deeply", "an escape beyond Unicode", "half of a pair of surrogates"],
+)
+def test_what_yaml_can_write_and_nobody_can_mean_is_refused(read, text, said):
+    with pytest.raises(UsageError, match=said):
+        read(text)
