@@ -5,8 +5,14 @@ from pathlib import Path
 
 import msgspec
 
+from testbed.comparison import USUAL
+from testbed.comparison.baseline import Baseline, MadeBy, read_baseline, write_baseline
+from testbed.comparison.conditions import conditions
+from testbed.comparison.gate import judge
+from testbed.comparison.measured import measured
 from testbed.errors import ResultsError
 from testbed.real.program_pods import dated_by_program, printed_times, request_series
+from testbed.report.comparison import failures, gate_line, gate_notes
 from testbed.report.kept_gate import compared
 from testbed.results.gate_file import BaselineUsed, GateFile, JudgedFigure, read_gate, write_gate
 from testbed.results.outcomes_file import read_outcomes, write_outcomes
@@ -51,6 +57,8 @@ JUDGED = JudgedFigure(
     lacking=0,
 )
 GATE = GateFile(True, "gate: passed (1 ok)", [], [], [], [JUDGED], [], [], BaselineUsed("base.json", "0" * 64))
+MADE_BY = MadeBy("20261120T101530Z-a", "2026-11-20T10:15:30Z", ["pytest"], "simulated", "3.11", {"numpy": "2"}, None)
+BASELINE = Baseline(MADE_BY, measured([msgspec.structs.replace(REPETITION, seed=seed) for seed in range(3)]))
 
 
 def read_file(data):
@@ -114,6 +122,20 @@ def gates_come_back(gate):
     assert read_gate(FILE) == gate
     for one in gate.judgements:
         compared(one)
+
+
+def read_baseline_of(data):
+    FILE.write_bytes(data)
+    return read_baseline(FILE)
+
+
+def baselines_come_back(baseline):
+    write_baseline(FILE, baseline)
+    assert read_baseline(FILE) == baseline
+    assert baseline.when
+    gate = judge(baseline.measured, baseline.measured, conditions(USUAL))
+    told = [gate_line(gate), *failures(gate), *gate_notes(gate)]
+    assert "".join("".join(told).split()).isprintable()
 
 
 def read_printed(data):
@@ -181,6 +203,16 @@ TARGETS = [
         gates_come_back,
         (msgspec.json.encode(GATE),),
         form="json",
+    ),
+    Target(
+        "results.baseline",
+        "a baseline",
+        read_baseline_of,
+        (ResultsError,),
+        baselines_come_back,
+        (msgspec.json.encode(BASELINE),),
+        form="json",
+        longest=8192,
     ),
     Target(
         "results.printed",
