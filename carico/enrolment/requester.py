@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
@@ -123,11 +123,13 @@ class Requester:
         try:
             pem, _, _ = self.file.read_bytes().partition(_KEY_BEGINS)
             certificate = x509.load_pem_x509_certificate(pem)
-        except (OSError, ValueError):
+        except (OSError, ValueError, x509.InvalidVersion):
+            return None
+        if self._why_not(certificate):
             return None
         begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
         due = begin + (end - begin) * (RENEW_AFTER - 0.1)
-        return certificate if self._why_not(certificate) == "" and begin <= self.now() < due else None
+        return certificate if begin <= self.now() < due else None
 
     def _request(self, api: SigningRequests, wait_s: float) -> x509.Certificate:
         self._cas()  # no request for what could not be checked
@@ -141,12 +143,12 @@ class Requester:
                     raise
                 answer = self._create(api, name, key)
             certificate = self._wait(api, name, answer, wait_s)
+            if why := self._why_not(certificate):
+                raise CertificateRefused(f"the certificate of {name} is of no use: {why}")
             if certificate.public_key() != key.public_key():
                 raise CertificateRefused(
                     f"the signer has signed another key than that of {name}: is the name somebody else's?"
                 )
-            if why := self._why_not(certificate):
-                raise CertificateRefused(f"the certificate of {name} is of no use: {why}")
         except CertificateRefused:
             self._waiting_key.unlink(missing_ok=True)  # the same request would be refused again
             raise
@@ -181,7 +183,7 @@ class Requester:
             if status.get("certificate"):
                 try:
                     return x509.load_pem_x509_certificate(base64.b64decode(status["certificate"], validate=True))
-                except (TypeError, ValueError) as error:
+                except (TypeError, ValueError, x509.InvalidVersion) as error:
                     raise CertificateRefused(f"the answer to {name} is not a certificate: {error}") from error
             polls += 1
             at = self.clock.now() + _POLL.wait_s(polls, self.rng)
@@ -198,20 +200,15 @@ class Requester:
 
     def _why_not(self, certificate: x509.Certificate) -> str:
         """Return why a certificate is none of this node's; an empty text if it is one."""
+        # Nothing is read of what the CA has not signed: it may be written in any way, and reading it fails in many.
+        if not any(_has_signed(ca, certificate) for ca in self._cas()):
+            return f"the CA in {self.ca} has not signed it"
         try:
             names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
             uris = names.get_values_for_type(x509.UniformResourceIdentifier)
         except (x509.ExtensionNotFound, ValueError):
             uris = []
-        if uris != [NODE + self.node]:
-            return f"it is for {', '.join(uris) or 'nobody'}, not {NODE + self.node}"
-        for ca in self._cas():
-            try:
-                certificate.verify_directly_issued_by(ca)
-            except (InvalidSignature, TypeError, ValueError):
-                continue
-            return ""
-        return f"the CA in {self.ca} has not signed it"
+        return "" if uris == [NODE + self.node] else f"it is for {', '.join(uris) or 'nobody'}, not {NODE + self.node}"
 
     def _cas(self) -> list[x509.Certificate]:
         try:
@@ -242,6 +239,14 @@ class Requester:
             raise InvalidInput(
                 f"{file} cannot be written: {error.strerror}; its folder must exist and be writable"
             ) from error
+
+
+def _has_signed(ca: x509.Certificate, certificate: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(ca)
+    except (InvalidSignature, TypeError, UnsupportedAlgorithm, ValueError):
+        return False
+    return True
 
 
 def _digest(key: ec.EllipticCurvePrivateKey) -> str:

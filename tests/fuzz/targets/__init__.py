@@ -7,8 +7,8 @@ from importlib import import_module
 from tests.fuzz.target import Target
 
 MODULES = (
-    *("configuration", "containers", "extender", "kubernetes", "messages", "ports", "quantities", "registry"),
-    *("results", "saved_state", "telemetry", "traces"),
+    *("configuration", "containers", "enrolment", "extender", "kubernetes", "messages", "ports"),
+    *("quantities", "registry", "results", "saved_state", "telemetry", "traces"),
 )
 
 

@@ -244,6 +244,26 @@ class TestRefused:
         with pytest.raises(CertificateRefused, match="has not signed it"):
             node.ensure()
 
+    @pytest.mark.parametrize(
+        ("old", "new", "said"),
+        [
+            (b"\x55\x1d\x0f", b"\x55\x1d\x11", "has not signed it"),
+            (b"\x03\x42\x00\x04", b"\x03\x42\x00\x05", "has not signed it"),
+            (b"\xa0\x03\x02\x01\x02", b"\xa0\x03\x02\x01\x07", "is not a certificate"),
+        ],
+        ids=["an extension twice", "no point of the curve", "an unknown version"],
+    )
+    def test_so_is_one_that_cannot_be_read(self, node, requests, cluster, authority, old, new, said):
+        key = ec.generate_private_key(ec.SECP256R1()).public_key()
+        signed = x509.load_pem_x509_certificate(authority.sign_node("node-a", key, LIFE))
+        der = signed.public_bytes(serialization.Encoding.DER)
+        assert old in der
+        lines = base64.encodebytes(der.replace(old, new))
+        self.answer(node, requests, cluster, b"-----BEGIN CERTIFICATE-----\n" + lines + b"-----END CERTIFICATE-----\n")
+        with pytest.raises(CertificateRefused, match=said):
+            node.ensure()
+        assert not node.file.exists()
+
     @pytest.mark.parametrize("pem", [b"rubbish", b"\xff"])
     def test_so_is_rubbish(self, node, requests, cluster, pem):
         self.answer(node, requests, cluster, pem)
