@@ -77,11 +77,13 @@ class _RequestSpec(msgspec.Struct):
 
 
 class _Token(msgspec.Struct):
-    token: Annotated[str, msgspec.Meta(min_length=1)]
+    token: Annotated[str, msgspec.Meta(pattern=r"^[!-~]+$(?!\n)")]
+    """Becomes a header."""
 
 
 class _TokenSpec(msgspec.Struct):
-    expires_s: int = msgspec.field(name="expirationSeconds")
+    expires_s: Annotated[int, msgspec.Meta(ge=1, le=1 << 32)] = msgspec.field(name="expirationSeconds")
+    """Kubernetes accepts as much; somebody waits for most of it."""
 
 
 class _TokenRequest(msgspec.Struct):

@@ -183,7 +183,14 @@ class TestTokens:
         assert client.account_token("carico", "carico-extender", 3600) == ("fresh", 1800)
         assert server.asked[-1].body == {"spec": {"expirationSeconds": 3600}}
 
-    @pytest.mark.parametrize("token", [("", 3600), (None, 3600), ("fresh", None)])
+    @pytest.mark.parametrize(
+        "token",
+        [
+            *(("", 3600), (None, 3600), ("fresh", None)),
+            *((token, 3600) for token in ("fr\u00e9sh", "fresh\n", "fresh\r\nHost: another")),
+            *(("fresh", life_s) for life_s in (0, -3600, 10**11, 10**30)),
+        ],
+    )
     def test_an_answer_without_one_is_an_error(self, client, server, token):
         server.tokens["/api/v1/namespaces/carico/serviceaccounts/carico-extender/token"] = token
         with pytest.raises(KubeUnreachable, match="malformed object"):
