@@ -17,7 +17,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from cryptography import x509
-from cryptography.exceptions import InvalidSignature
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
@@ -290,9 +290,12 @@ def key_digest(pem: bytes) -> str:
     Raises
     ------
     ValueError
-        If it is none.
+        If it is none, or one with a key of an unknown kind.
     """
-    key = x509.load_pem_x509_certificate(pem).public_key()
+    try:
+        key = x509.load_pem_x509_certificate(pem).public_key()
+    except (UnsupportedAlgorithm, x509.InvalidVersion) as error:
+        raise ValueError(str(error)) from error
     encoded = key.public_bytes(serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo)
     return hashlib.sha256(encoded).hexdigest()[:16]
 

@@ -7,16 +7,19 @@ read from its Certificates, so that later deployments and renewals keep to it.
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from carico.clock import Clock
 from carico.deployment.authority import key_digest
 from carico.deployment.certificates import CA_SECRET, SERVERS
 from carico.deployment.manifests import COMPONENT, LABELS, SELECTOR
+from carico.deployment.secrets import annotations_of, content_of
 from carico.errors import InvalidInput, KubeRefused, NotReady
+from carico.kube.client import read_as
 from carico.kube.objects import KubeObject, KubeObjects, title
 from carico.rpc.identity import SERVER
 
@@ -26,6 +29,36 @@ _MANAGED_BY = ("cert-manager.io/issuer-kind", "cert-manager.io/issuer-name")
 _LIFE = "2160h0m0s"
 """Ninety days, of which cert-manager renews after two thirds."""
 _LOOK_EVERY_S = 1.0
+
+
+class _Reference(msgspec.Struct):
+    name: str
+    kind: str | None = None
+
+
+class _Spec(msgspec.Struct):
+    issuer: _Reference = msgspec.field(name="issuerRef")
+
+
+class _Condition(msgspec.Struct):
+    type: str
+    status: str
+    reason: str | None = None
+    message: str | None = None
+
+
+class _Status(msgspec.Struct):
+    conditions: list[_Condition] | None = None
+
+
+class _Certificate(msgspec.Struct):
+    spec: _Spec
+
+
+class _Looked(msgspec.Struct):
+    """A Certificate that cert-manager may have looked at."""
+
+    status: _Status | None = None
 
 
 @dataclass(frozen=True)
@@ -140,8 +173,8 @@ class CertManager:
     def issuer(self) -> Issuer | None:
         """Return the issuer of the deployment's Certificates; None if it has none; raises as `certificates` does."""
         for thing in self.certificates() or ():
-            reference = thing["spec"]["issuerRef"]
-            return Issuer(reference.get("kind") or "Issuer", reference["name"])
+            reference = read_as(_Certificate, thing).spec.issuer
+            return Issuer(reference.kind or "Issuer", reference.name)
         return None
 
     def secret(self, server: str) -> dict[str, Any]:
@@ -191,10 +224,10 @@ class CertManager:
         found = self.kube.read(self.secret(server))
         if found is None or not _managed_by(found, issuer):
             return None
-        data = {name: base64.b64decode(text or "") for name, text in (found.get("data") or {}).items()}
+        data = content_of(found)
         if not (data.get("tls.crt") and data.get("tls.key")):
             return None
-        if ca is not None and not (data.get("ca.crt") and key_digest(data["ca.crt"]) == key_digest(ca.encode())):
+        if ca is not None and not _is_of(data.get("ca.crt", b""), ca):
             self.kube.delete(self.secret(server))
             return None
         return data
@@ -214,19 +247,28 @@ class CertManager:
 
 
 def not_ready(certificate: KubeObject) -> str:
-    """Return why a Certificate is not ready; an empty text if it is."""
-    conditions = {each["type"]: each for each in (certificate.get("status") or {}).get("conditions") or ()}
+    """Return why a Certificate is not ready; an empty text if it is. Raises KubeUnreachable if it is no Certificate."""
+    status = read_as(_Looked, certificate).status or _Status()
+    conditions = {each.type: each for each in status.conditions or ()}
     ready = conditions.get("Ready")
     if ready is None:
         return "cert-manager has not looked at it: does its controller run?"
-    if ready["status"] == "True":
+    if ready.status == "True":
         return ""
-    return str((conditions.get("Issuing") or {}).get("message") or ready.get("message") or ready.get("reason"))
+    issuing = conditions.get("Issuing")
+    return (issuing and issuing.message) or ready.message or ready.reason or "cert-manager gives no reason"
 
 
 def _managed_by(secret: KubeObject, issuer: Issuer) -> bool:
-    annotations = secret["metadata"].get("annotations") or {}
-    return tuple(map(annotations.get, _MANAGED_BY)) == (issuer.kind, issuer.name)
+    return tuple(map(annotations_of(secret).get, _MANAGED_BY)) == (issuer.kind, issuer.name)
+
+
+def _is_of(pem: bytes, ca: str) -> bool:
+    """Whether a certificate has the key of a CA; something else than a certificate has not."""
+    try:
+        return key_digest(pem) == key_digest(ca.encode())
+    except ValueError:
+        return False
 
 
 def _ca_of(secrets: Sequence[Mapping[str, bytes]], issuer: Issuer) -> str:
@@ -236,4 +278,11 @@ def _ca_of(secrets: Sequence[Mapping[str, bytes]], issuer: Issuer) -> str:
             f"{issuer} must say which CA it signs with, one for all certificates (ca.crt in their Secrets); it names "
             f"{len(cas - {b''})}: use an issuer of a private CA"
         )
-    return cas.pop().decode("ascii")
+    (ca,) = cas
+    try:
+        key_digest(ca)
+        return ca.decode("ascii")
+    except ValueError as error:
+        raise InvalidInput(
+            f"{issuer} must say which CA it signs with, as PEM (ca.crt in the Secrets of its certificates): {error}"
+        ) from error

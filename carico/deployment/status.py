@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 import textwrap
 from collections.abc import Callable, Sequence
@@ -18,6 +17,7 @@ from carico.deployment.certificates import CA_CONFIG_MAP, EXPIRE, KEYS_OF_NODES
 from carico.deployment.images import digests
 from carico.deployment.manifests import COMPONENT, EARLIER_TOKENS, INSTALLED, OBSERVES, SELECTOR, STATUS_KEY, lease
 from carico.deployment.rollout import progress_of, rolled_out
+from carico.deployment.secrets import content_of
 from carico.errors import KubeError, KubeRefused, KubeUnreachable, NotReady
 from carico.http.expiry import WARN_S
 from carico.http.key import HEADER
@@ -239,11 +239,14 @@ def ask_status(kube: KubeObjects, namespace: str, pod: str, page: str) -> dict[s
         If the API server or the process does not answer, or refuses.
     """
     secret = kube.read({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": STATUS_KEY, "namespace": namespace}})
-    data = (secret or {}).get("data") or {}
     try:
-        key = base64.b64decode(data.get("key", ""), validate=True).decode("ascii")
-    except (TypeError, ValueError) as error:
+        key = (
+            (b"" if secret is None else content_of(secret).get("key", b"")).decode("ascii").strip()
+        )  # as its reader does
+    except (KubeUnreachable, UnicodeDecodeError) as error:
         raise KubeUnreachable(f"secret/{STATUS_KEY} holds no key: {error}") from error
+    if not key.isprintable():
+        raise KubeUnreachable(f"secret/{STATUS_KEY} holds no key: a header can have printable characters only")
     return kube.ask_pod(namespace, pod, STATUS_PORT, page, {HEADER: key} if key else {})
 
 

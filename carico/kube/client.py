@@ -316,7 +316,7 @@ class KubeClient:
             If the API server does not answer, refuses, or sends no ConfigMap.
         """
         answer = self.get(self._core.read_namespaced_config_map, name, namespace)
-        found = _read(_ConfigMap, answer)
+        found = read_as(_ConfigMap, answer)
         return found.data or {}, found.metadata.version
 
     def set_in_config_map(self, namespace: str, name: str, data: Mapping[str, str], version: str) -> str:
@@ -335,7 +335,7 @@ class KubeClient:
             body,
             _content_type="application/merge-patch+json",
         )
-        return _read(_ConfigMap, answer).metadata.version
+        return read_as(_ConfigMap, answer).metadata.version
 
     def lease(self, namespace: str, name: str) -> tuple[str, str]:
         """Return who holds a lease, and when it was renewed, as the API writes it; empty texts if nobody ever did.
@@ -346,7 +346,7 @@ class KubeClient:
             If the API server does not answer, or refuses.
         """
         answer = self.get(self._coordination.read_namespaced_lease, name, namespace)
-        spec = _read(_Lease, answer).spec
+        spec = read_as(_Lease, answer).spec
         return (spec.holder or "", spec.renewed or "") if spec else ("", "")
 
     def account_token(self, namespace: str, account: str, life_s: int) -> tuple[str, int]:
@@ -358,7 +358,7 @@ class KubeClient:
             If the API server does not answer, refuses, or sends no token.
         """
         body = {"spec": {"expirationSeconds": life_s}}
-        answer = _read(
+        answer = read_as(
             _TokenRequest, self.get(self._core.create_namespaced_service_account_token, account, namespace, body)
         )
         return answer.status.token, answer.spec.expires_s
@@ -397,9 +397,9 @@ class KubeClient:
         objects: list[dict[str, Any]] = []
         following = None
         while True:
-            answer = _read(_Page, self.get(call, *arguments, limit=page, _continue=following, **options))
+            answer = read_as(_Page, self.get(call, *arguments, limit=page, _continue=following, **options))
             for thing in answer.items or ():
-                _read(_Object, thing)
+                read_as(_Object, thing)
                 objects.append(thing)
             following = answer.metadata.following
             if not following:
@@ -464,7 +464,7 @@ class Selection:
         """
         things, version = self._client.listing(self._call, field_selector=self._fields)
         for thing in things:
-            _read(self._kind, thing)
+            read_as(self._kind, thing)
         return things, version
 
     def watch(self, version: str) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -495,11 +495,11 @@ class Selection:
         self._watched = response
         try:
             for line in () if self._closed else _lines(response):
-                event = _read(_Event, _decoded(line))
+                event = read_as(_Event, _decoded(line))
                 if event.type == "ERROR":
-                    status = _read(_Status, event.object)
+                    status = read_as(_Status, event.object)
                     raise KubeRefused(f"the watch on {self._what} has ended: {status.message}", status.code)
-                _read(_Bookmark if event.type == "BOOKMARK" else self._kind, event.object)
+                read_as(_Bookmark if event.type == "BOOKMARK" else self._kind, event.object)
                 yield event.type, event.object
         except Exception:  # a connection that is shut down under a read may fail in any way
             if not self._closed:
@@ -533,7 +533,7 @@ def _lines(response: urllib3.BaseHTTPResponse) -> Iterator[bytes]:
 
 
 def _signing_request(answer: dict[str, Any]) -> dict[str, Any]:
-    _read(_SigningRequest, answer)
+    read_as(_SigningRequest, answer)
     return answer
 
 
@@ -552,7 +552,14 @@ def _decoded(content: bytes) -> Any:
         raise KubeUnreachable(f"the Kubernetes API sent malformed JSON: {error}") from error
 
 
-def _read(kind: type[_T], answer: Any) -> _T:
+def read_as(kind: type[_T], answer: Any) -> _T:
+    """Return an answer, or a part of it, as a type that has the fields that are relied on.
+
+    Raises
+    ------
+    KubeUnreachable
+        If it is of another type.
+    """
     try:
         return msgspec.convert(answer, kind)
     except msgspec.ValidationError as error:

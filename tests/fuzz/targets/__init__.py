@@ -7,7 +7,7 @@ from importlib import import_module
 from tests.fuzz.target import Target
 
 MODULES = (
-    *("configuration", "containers", "enrolment", "extender", "kubernetes", "messages", "ports"),
+    *("configuration", "containers", "deployment", "enrolment", "extender", "kubernetes", "messages", "ports"),
     *("quantities", "registry", "results", "saved_state", "telemetry", "traces"),
 )
 

@@ -21,7 +21,7 @@ from carico.enrolment.metrics import SignerMetrics
 from carico.enrolment.rules import granted
 from carico.enrolment.signer import Signer
 from carico.errors import KubeError, KubeRefused, NotSigned, TelemetryMalformed
-from carico.kube.client import KubeClient, Selection, _read, _SigningRequest
+from carico.kube.client import KubeClient, Selection, _SigningRequest, read_as
 from carico.kube.reflector import Reflector
 from carico.podevents.kube_watch import KubeWatch
 from carico.telemetry.metrics_server import MetricsServerSource, allocatable, checked
@@ -236,7 +236,7 @@ def amounts_are_sound(amounts):
 def read_costs(data):
     answer = Client(data).get(None)
     pods = answer.pop("pods", None)
-    known = _read(KnownWorkloads, answer).workloads
+    known = read_as(KnownWorkloads, answer).workloads
     return known, [pod for pod in pods if isinstance(pod, dict)] if isinstance(pods, list) else []
 
 

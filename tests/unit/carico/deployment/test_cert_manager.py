@@ -5,13 +5,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 
 from carico.cli import main
 from carico.deployment.cert_manager import NOBODY, OWN, Issuer
 from carico.deployment.deploy import ISSUED, Deployment
 from carico.deployment.manifests import LABELS, Choices
 from carico.deployment.status import read_status
-from carico.errors import InvalidInput, NotReady
+from carico.errors import InvalidInput, KubeUnreachable, NotReady
 from carico.testing import ManualClock
 from tests.kits.fake_cert_manager import API, SECRETS, FakeCertManager
 
@@ -60,6 +61,26 @@ def manager(cluster, deployed, tmp_path):
     manager = FakeCertManager(cluster, tmp_path)
     deployed.clock.on_advance = manager.look
     return manager
+
+
+def spoiling(look, cluster, data):
+    """Return what issues certificates as `look` does, but puts other data into their Secrets."""
+
+    def spoil(seconds):
+        look(seconds)
+        for server in SERVERS:
+            cluster.objects[f"{SECRETS}/carico-{server}-tls"]["data"] |= data
+
+    return spoil
+
+
+def with_unknown_key(pem):
+    """Return a certificate with a key on a curve that there is not."""
+    der = x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
+    curve = bytes.fromhex("2a8648ce3d030107")  # P-256
+    assert curve in der
+    lines = base64.encodebytes(der.replace(curve, curve[:-1] + b"\x7f"))
+    return b"-----BEGIN CERTIFICATE-----\n" + lines + b"-----END CERTIFICATE-----\n"
 
 
 class TestOwnCa:
@@ -120,6 +141,20 @@ class TestOwnCa:
         for server in SERVERS:
             assert deployed.signed(server)
 
+    def test_a_secret_that_shows_no_certificate_of_it_is_filled_again(self, cluster, deployed, manager):
+        deployed.deploy(issuer=OWN)
+        path = f"{SECRETS}/carico-extender-tls"
+        cluster.objects[path]["data"]["ca.crt"] = base64.b64encode(b"no PEM").decode()
+        deployed.deploy()
+        assert deployed.secret("extender")["ca.crt"].decode() == deployed.ca
+
+    def test_a_certificate_that_names_no_issuer_is_an_error(self, cluster, deployed, manager):
+        deployed.deploy(issuer=OWN)
+        for server in SERVERS:
+            cluster.objects[f"{API}/certificates/carico-{server}"]["spec"] = {}
+        with pytest.raises(KubeUnreachable, match=r"malformed object.*issuerRef"):
+            deployed.deploy()
+
     def test_a_variant_without_aggregators_needs_no_certificate_for_them(self, deployed, manager):
         deployed.deploy(Choices(), issuer=OWN)
         assert "carico-aggregator" in manager.certificates()
@@ -169,6 +204,21 @@ class TestIssuerOfTheUser:
         with pytest.raises(InvalidInput, match="it names 0: use an issuer of a private CA"):
             deployed.deploy(issuer=USERS)
         assert SCHEDULERS not in cluster.objects
+
+    @pytest.mark.parametrize("spoil", [lambda pem: b"no PEM", lambda pem: pem + b"\xff", with_unknown_key])
+    def test_one_that_shows_something_else_than_a_ca_is_refused(self, cluster, deployed, manager, spoil):
+        ca = manager.add_issuer("ClusterIssuer", "internal").encode()
+        shown = base64.b64encode(spoil(ca)).decode()
+        deployed.clock.on_advance = spoiling(manager.look, cluster, {"ca.crt": shown})
+        with pytest.raises(InvalidInput, match="ClusterIssuer/internal must say which CA it signs with, as PEM"):
+            deployed.deploy(issuer=USERS)
+        assert SCHEDULERS not in cluster.objects
+
+    def test_a_secret_that_makes_no_sense_is_an_error(self, cluster, deployed, manager):
+        manager.add_issuer("ClusterIssuer", "internal")
+        deployed.clock.on_advance = spoiling(manager.look, cluster, {"tls.crt": "!"})
+        with pytest.raises(KubeUnreachable, match="a Secret whose data are no base64"):
+            deployed.deploy(issuer=USERS)
 
     def test_its_ca_is_not_replaced_here(self, deployed, manager):
         manager.add_issuer("ClusterIssuer", "internal")

@@ -385,17 +385,22 @@ def test_certificates_that_expire_within_14_days_are_a_problem(kube, healthy, ex
     assert all(line in show(status) for line in said)
 
 
-def test_the_extender_is_asked_with_the_key_of_the_deployment(kube, healthy):
-    data = {"key": base64.b64encode(b"of-the-test").decode()}
+@pytest.mark.parametrize("key", [b"of-the-test", b"of-the-test\n"])
+def test_the_extender_is_asked_with_the_key_of_the_deployment(kube, healthy, key):
+    data = {"key": base64.b64encode(key).decode()}
     healthy.put("/api/v1/namespaces/carico/secrets/carico-status-key", data=data)
     assert read_status(kube, "carico", NOW).problems == []
     (asked,) = [request for request in healthy.asked if request.path == NODES]
     assert asked.key == "of-the-test"
 
 
-@pytest.mark.parametrize("key", [7, "!", "4pyT"], ids=["no text", "no base64", "not ASCII"])
-def test_a_secret_without_a_key_is_a_problem(kube, healthy, key):
-    healthy.put("/api/v1/namespaces/carico/secrets/carico-status-key", data={"key": key})
+@pytest.mark.parametrize(
+    "data",
+    [{"key": 7}, {"key": "!"}, {"key": "4pyT"}, {"key": "YQpi"}, ["key"]],
+    ids=["no text", "no base64", "not ASCII", "two lines", "no data"],
+)
+def test_a_secret_without_a_key_is_a_problem(kube, healthy, data):
+    healthy.put("/api/v1/namespaces/carico/secrets/carico-status-key", data=data)
     (problem,) = read_status(kube, "carico", NOW).problems
     assert "secret/carico-status-key holds no key" in problem
 
