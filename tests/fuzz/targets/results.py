@@ -132,9 +132,8 @@ def read_baseline_of(data):
 def baselines_come_back(baseline):
     write_baseline(FILE, baseline)
     assert read_baseline(FILE) == baseline
-    assert baseline.when
     gate = judge(baseline.measured, baseline.measured, conditions(USUAL))
-    told = [gate_line(gate), *failures(gate), *gate_notes(gate)]
+    told = [baseline.when, gate_line(gate), *failures(gate), *gate_notes(gate)]
     assert "".join("".join(told).split()).isprintable()
 
 
