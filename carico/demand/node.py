@@ -341,6 +341,6 @@ def _parts(variant: DemandVariant) -> tuple[Regression, Regression, Peaks, Regre
     return (
         Regression(cpu, variant.noise_cores, variant.drift_cores, variant.fade_s),
         Regression(memory, variant.noise_gib, variant.drift_gib, variant.fade_s),
-        Peaks(memory, variant.growth_s, variant.peak_s),
+        Peaks(memory, variant.growing_doubt, variant.growth_s, variant.peak_s),
         Regression(reads, variant.noise_reads, variant.drift_reads, variant.fade_s),
     )

@@ -1,10 +1,11 @@
 """How much memory pods hold at their peak, learned from what they hold now. Pure.
 
 Pods hold less memory before and after their peak, but have to fit at their peak. A workload counts as unknown until the
-memory of its pods has stopped growing for a while, and again whenever it grows beyond the peak that is known. As long
-as pods hold less than that, they are no witnesses of the peak: they may be young, and still grow. Pods of all ages hold
-less on average than each of them does at its peak, all the time; so where pods are read one by one, the peaks of those
-that have ended count, too.
+memory of its pods has stopped growing for a while, and again whenever it grows beyond the peak that is known. Until
+then its peak is doubted as that of an unknown one, and that of large pods in proportion to what they hold already. As
+long as pods hold less than the peak, they are no witnesses of it: they may be young, and still grow. Pods of all ages
+hold less on average than each of them does at its peak, all the time; so where pods are read one by one, the peaks of
+those that have ended count, too.
 """
 
 from __future__ import annotations
@@ -59,14 +60,17 @@ class Peaks:
     ----------
     first : Estimate
         What is assumed about an unknown workload, GiB.
+    doubt : float
+        Standard deviation of a peak that is still to come, as a share of what pods hold; that of `first` is the least.
     growth_s : float
         How long a workload counts as unknown after its pods have grown, seconds.
     peak_s : float
         Time constant with which a peak fades to what pods hold now, seconds.
     """
 
-    def __init__(self, first: Estimate, growth_s: float, peak_s: float) -> None:
+    def __init__(self, first: Estimate, doubt: float, growth_s: float, peak_s: float) -> None:
         self._first = first
+        self._doubt = doubt
         self._growth_s = growth_s
         self._peak_s = peak_s
         self._peaks: dict[str, _Peak] = {}
@@ -108,7 +112,11 @@ class Peaks:
             if peak.settled:
                 self._costs[workload] = Estimate(max(peak.gib, gib), max(peak.variance, variance))
             else:
-                self._costs[workload] = Estimate(max(peak.gib, self._first.mean), self._first.variance)
+                self._costs[workload] = self._unsettled(peak.gib)
+
+    def _unsettled(self, gib: float) -> Estimate:
+        """Return what a pod holds at a peak that is still to come, if pods have held so much already."""
+        return Estimate(max(gib, self._first.mean), max(self._first.variance, (self._doubt * gib) ** 2))
 
     def is_settled(self, workload: str) -> bool:
         """Return whether the peak of a workload is known."""
@@ -161,7 +169,7 @@ class Peaks:
             if not (
                 all(0 <= memory <= most for memory in (gib, level, mean, of_ended))
                 and settled in (0, 1)
-                and 0 <= variance <= max(BASELINE_VARIANCE, self._first.variance)
+                and 0 <= variance <= max(BASELINE_VARIANCE, self._unsettled(most).variance)
             ):
                 raise InvalidState(
                     f"pods of {workload!r:.300} must have a peak in [0, {most:g}] GiB on this node, with a variance, "

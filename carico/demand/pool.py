@@ -4,6 +4,8 @@ Every node's evidence is weighted by its precision. A node's estimate is the pri
 corrected by what the node has observed. In the pooled cost the assumption counts once, and every node's observations
 count.
 
+As long as no node has any evidence, a pod costs what is assumed, or more, if nodes say that it does (`least`).
+
 Two limits contain a broken or hostile node: its precision is capped, and its estimate is clipped if it is far from the
 median of all nodes. It can thus move the pooled cost only by a share that shrinks with the number of nodes.
 """
@@ -16,6 +18,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from carico.demand.least import Least
 from carico.demand.memory import Memory
 from carico.demand.regression import Estimate
 from carico.outliers import Said
@@ -75,6 +78,8 @@ class Pool:
         self._finest = finest
         self._most = 1 / finest**2 - 1 / first.variance if finest else float("inf")
         self._of_node: dict[str, dict[str, _Evidence]] = {}
+        self._least = Least()
+        """What nodes say that do not know a workload yet."""
         self._means: defaultdict[str, dict[str, float]] = defaultdict(dict)
         """The mean, before clipping, that each node that knows a workload reports, by workload and node."""
         self._reported: defaultdict[str, dict[str, float]] = defaultdict(dict)
@@ -102,11 +107,15 @@ class Pool:
                     continue
             if cost.variance < self.first.variance:
                 evidence[workload] = self._add(node, workload, cost, before)
-            elif before is not None:
-                self._remove(node, workload)
+                self._least.drop(node, workload)
+            else:
+                if before is not None:
+                    self._remove(node, workload)
+                self._least.note(node, workload, cost)
         if not evidence.keys() <= costs.keys():
             for workload in [name for name in evidence if name not in costs]:
                 self._remove(node, workload)
+        self._least.keep(node, costs)
 
     def forget(self, node: str) -> None:
         """Drop what a node has learned."""
@@ -119,7 +128,8 @@ class Pool:
         if cost is None:
             assumed = self.first if self._memory is None else self._memory.cost(workload)
             if workload not in self._sums:
-                return assumed
+                least = self._least.cost(workload)
+                return assumed if least is None or least.mean <= assumed.mean else least
             cost = self._costs[workload] = self._pooled(workload, assumed)
         return cost
 

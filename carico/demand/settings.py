@@ -58,6 +58,9 @@ class DemandVariant:
     """Time constant with which the peak of a workload's memory fades to the present memory."""
     settling_s: float = 1.5
     """The longest time from a pod's start until it holds its initial memory."""
+    growing_doubt: float = 0.6
+    """Standard deviation of a peak of memory that is still to come, as a share of what pods hold already; at least
+    `first_doubt_gib`."""
     growth_s: float = 2.0
     """How long a workload is doubted after its memory has grown."""
     disk_s: float = 900.0

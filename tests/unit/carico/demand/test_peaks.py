@@ -10,7 +10,7 @@ FIRST = Estimate(0.5, 0.25)
 
 @pytest.fixture
 def peaks():
-    return Peaks(FIRST, growth_s=2.0, peak_s=60.0)
+    return Peaks(FIRST, doubt=0.8, growth_s=2.0, peak_s=60.0)
 
 
 def hold(peaks, gib, since, until, fresh=()):
@@ -33,9 +33,7 @@ def test_pods_that_have_just_started_may_hold_more_before_long(peaks):
 def test_a_workload_is_unknown_while_its_pods_grow(peaks):
     hold(peaks, 0.1, 0, 2)
     hold(peaks, lambda at: 0.1 + 0.05 * (at - 2), 2, 20)
-    mean, variance = peaks.cost("job")
-    assert variance == FIRST.variance
-    assert mean == pytest.approx(0.975)
+    assert peaks.cost("job") == pytest.approx((0.975, (0.8 * 0.975) ** 2))
     hold(peaks, 1.0, 20, 23)
     assert peaks.cost("job") == pytest.approx((1.0, 1e-4))
 
@@ -76,14 +74,14 @@ def test_pods_that_grow_up_to_the_known_peak_are_no_news(peaks):
     hold(peaks, lambda at: 0.1 + 0.05 * (at - 10), 10, 30)
     assert peaks.cost("job") == pytest.approx(known, rel=0.1)
     hold(peaks, lambda at: 1.1 + 0.05 * (at - 30), 30, 36)
-    assert peaks.cost("job") == pytest.approx((1.375, FIRST.variance)), "they hold more than ever before"
+    assert peaks.cost("job") == pytest.approx((1.375, (0.8 * 1.375) ** 2)), "they hold more than ever before"
 
 
 def test_pods_that_hold_less_than_earlier_ones_are_no_witnesses_of_the_peak(peaks):
     """After a restart an agent sees what pods of all ages hold, and then new pods that hold little yet."""
     hold(peaks, lambda at: 0.5 + 0.2 * at, 0, 3)
     hold(peaks, 0.2, 3, 6)
-    assert peaks.cost("job") == pytest.approx((0.97, FIRST.variance), abs=0.1)
+    assert peaks.cost("job") == pytest.approx((0.97, (0.8 * 0.97) ** 2), abs=0.1)
 
 
 def test_a_peak_does_not_fade_while_no_pod_runs(peaks):
@@ -102,7 +100,7 @@ def test_memory_that_swings_does_not_keep_an_old_peak_for_ever(peaks):
 
 def test_a_peak_that_is_known_is_known_after_a_restart(peaks):
     hold(peaks, 1.2, 0, 10)
-    again = Peaks(FIRST, growth_s=2.0, peak_s=60.0)
+    again = Peaks(FIRST, doubt=0.8, growth_s=2.0, peak_s=60.0)
     again.restore(peaks.save(), at=1000.0, most=16.0)
     hold(again, lambda at: 0.1 + 0.05 * (at - 1000), 1000, 1015)
     assert again.cost("job") == pytest.approx((1.2, 1e-4), rel=0.1)
@@ -138,7 +136,7 @@ class TestPodsThatAreRead:
     def test_may_do_so_after_a_restart(self, peaks):
         hold(peaks, 1.0, 0, 4)
         peaks.ended("job", 1.0)
-        again = Peaks(FIRST, growth_s=2.0, peak_s=60.0)
+        again = Peaks(FIRST, doubt=0.8, growth_s=2.0, peak_s=60.0)
         again.restore(peaks.save(), at=10.0, most=16.0)
         hold(again, 0.4, 10, 400)
         assert again.cost("job").mean == pytest.approx(1.0)
@@ -146,7 +144,7 @@ class TestPodsThatAreRead:
     def test_an_earlier_version_saved_nothing_of_those_that_have_ended(self, peaks):
         hold(peaks, 1.0, 0, 4)
         peaks.ended("job", 1.0)
-        again = Peaks(FIRST, growth_s=2.0, peak_s=60.0)
+        again = Peaks(FIRST, doubt=0.8, growth_s=2.0, peak_s=60.0)
         again.restore({"job": peaks.save()["job"][:5]}, at=10.0, most=16.0)
         assert again.cost("job") == peaks.cost("job")
         assert again.is_settled("job")

@@ -11,16 +11,38 @@ from carico.demand.regression import Estimate
 
 FIRST = Estimate(1.0, 1.0)
 costs = st.builds(Estimate, st.floats(1, 2), st.floats(1e-3, 1.2))
+unsettled = st.builds(Estimate, st.floats(0.5, 20), st.floats(1, 100))
 
 
-@given(st.lists(costs, max_size=6))
+@given(st.lists(unsettled, min_size=1, max_size=40), st.lists(unsettled, max_size=9))
+def test_unsettled_costs_are_believed_if_a_quarter_of_the_nodes_exceed_them(honest, hostile):
+    hostile = hostile[: (len(honest) - 1) // 3]
+    pool = Pool(FIRST)
+    for number, cost in enumerate([*hostile, *honest]):
+        pool.update(f"node-{number}", {"pi": cost})
+    assert FIRST.mean <= pool.cost("pi").mean <= max(FIRST.mean, *(cost.mean for cost in honest))
+    if min(cost.mean for cost in honest) > FIRST.mean:
+        assert pool.cost("pi").mean >= min(cost.mean for cost in honest)
+
+
+def test_large_pods_that_grow_are_expected_on_other_nodes_until_a_node_knows_them():
+    pool = Pool(FIRST)
+    pool.update("node-0", {"job": Estimate(6.0, 36.0)})
+    assert pool.cost("job") == Estimate(6.0, 36.0)
+    pool.update("node-1", {"job": Estimate(2.0, 1e-4)})
+    assert pool.cost("job").mean == pytest.approx(2.0, rel=0.01)
+    pool.forget("node-1")
+    pool.forget("node-0")
+    assert pool.cost("job") == FIRST
+
+
+@given(st.lists(costs.filter(lambda cost: cost.variance < FIRST.variance), max_size=6))
 def test_what_is_assumed_counts_once_and_what_was_seen_for_every_node(of_nodes):
     pool = Pool(FIRST)
     for number, cost in enumerate(of_nodes):
         pool.update(f"node-{number}", {"pi": cost})
-    seen = [cost for cost in of_nodes if cost.variance < FIRST.variance]
-    precision = 1 / FIRST.variance + sum(1 / cost.variance - 1 / FIRST.variance for cost in seen)
-    weighted = FIRST.mean + sum(cost.mean / cost.variance - FIRST.mean for cost in seen)
+    precision = 1 / FIRST.variance + sum(1 / cost.variance - 1 / FIRST.variance for cost in of_nodes)
+    weighted = FIRST.mean + sum(cost.mean / cost.variance - FIRST.mean for cost in of_nodes)
     expected = (max(weighted / precision, 0.0), 1 / precision)
     assert pool.cost("pi") == pytest.approx(expected, rel=1e-6, abs=1e-9)
 
