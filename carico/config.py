@@ -207,6 +207,9 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         trying CARICO out.
     scheduler_name : str
         Pods with this `spec.schedulerName` are watched.
+    excluded_namespaces : tuple of str
+        The agents' `pod_events.excluded_namespaces`: no place is held for long for pods there that run and that no
+        report counts.
     stale_after_s : float
         A node whose last report is older than this is refused; agents report every second.
     reservation_timeout_s : float
@@ -233,6 +236,7 @@ class ExtenderConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     clients: tuple[str, ...] = ("carico:server:kube-scheduler",)
     kubernetes: KubernetesConfig | None = KubernetesConfig()
     scheduler_name: ObjectName = "carico"
+    excluded_namespaces: tuple[str, ...] = PLATFORM_NAMESPACES
     stale_after_s: Seconds = STALE_AFTER_S
     reservation_timeout_s: Seconds = RESERVATION_TIMEOUT_S
     until_counted: bool = True

@@ -119,6 +119,14 @@ def _cut_link(run: Run, rng: random.Random) -> Steps:
     yield run.env.timeout(rng.uniform(0.0, seconds))
 
 
+def _stop_names(run: Run, rng: random.Random) -> Steps:
+    """Let an agent learn nothing of pods that start, as when the process that copies their names for it is down."""
+    node, seconds = rng.choice(list(run.nodes.by_name.values())), rng.choice([8.0, 15.0, 40.0])
+    run.fault_injected(f"the agent of {node.name} learns of no pod that starts for {seconds:g} s")
+    node.unnamed_until = max(node.unnamed_until, run.env.now + seconds)
+    yield run.env.timeout(rng.uniform(0.0, seconds))
+
+
 def _take_over(run: Run, rng: random.Random) -> Steps:
     """Let the other replica lead, as when a pod is evicted or a lock is lost; sometimes its extender is new as well."""
     leader = run.leader
@@ -159,7 +167,7 @@ def _take_over_behind(run: Run, rng: random.Random, what: str, hinder: Callable[
 
 def _everything(run: Run, rng: random.Random) -> Steps:
     inject = rng.choice(
-        [_kill_extender, _break_watch, _api_outage, _silence_node, _restart_agent, _cut_link, _take_over]
+        [_kill_extender, _break_watch, _api_outage, _silence_node, _restart_agent, _cut_link, _stop_names, _take_over]
     )
     if inject is _kill_extender and not run.replicas[0].alive:
         return
@@ -190,6 +198,7 @@ FAULTS: dict[str, Fault] = {
     "silent-node": Fault("an agent is killed for up to 40 s", _now_and_then(_silence_node)),
     "agent-restart": Fault("an agent ends and starts again within 4 s", _now_and_then(_restart_agent, 8.0)),
     "late-reports": Fault("reports are stuck for up to 30 s, arrive at once, or twice", _now_and_then(_cut_link, 8.0)),
+    "late-counts": Fault("an agent counts pods up to 40 s late, though it reports", _now_and_then(_stop_names, 4.0)),
     "takeover": Fault(
         "the other replica takes over",
         _now_and_then(_take_over),

@@ -191,6 +191,10 @@ class Node:
         """The truth: the pods that were given the node and have not ended, by UID their image."""
         self.running: dict[str, str] = {}
         """Those whose containers run."""
+        self.named: dict[str, str] = {}
+        """Those whose names the agent can learn; it counts no others."""
+        self.unnamed_until = 0.0
+        """Until then, the agent learns of no pod that starts."""
         self.counted: dict[str, str] = {}
         """Those that the agent counts."""
         self.too_many: set[str] = set()
@@ -294,11 +298,11 @@ class Nodes:
             self._send(node, {"pod_capacity": 0.0})
 
     def start_agent(self, node: Node) -> None:
-        """Start a node's agent, which lists what runs."""
+        """Start a node's agent, which lists what runs, as far as it can."""
         if node.agent_up:
             return
         self._history.note(f"{node.name}: agent starts")
-        node.agent_up, node.sequence, node.counted = True, 0, dict(node.running)
+        node.agent_up, node.sequence, node.counted = True, 0, dict(node.named)
         self._send(node, self._room.report(node))
 
     def _report_every_second(self, node: Node) -> Steps:
@@ -362,11 +366,17 @@ class Nodes:
 
     def _tell_agent(self, node: Node, pod: Pod, change: int) -> Steps:
         yield self._env.timeout(self._rng.uniform(0.0, 0.05))
+        while change > 0 and self._env.now < node.unnamed_until:
+            yield self._env.timeout(node.unnamed_until - self._env.now)
+        if change < 0:
+            node.named.pop(pod.uid, None)
+        elif pod.uid in node.running:
+            node.named[pod.uid] = pod.workload
         if not node.agent_up:
             return
         if change < 0:
             node.counted.pop(pod.uid, None)
-        elif pod.uid in node.running:
+        elif pod.uid in node.named:
             node.counted[pod.uid] = pod.workload
         if self._room.reports_events:
             self._send(node, self._room.report(node))

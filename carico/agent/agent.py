@@ -53,6 +53,9 @@ class Agent(AgentLoop):
     variant : Variant, optional
     max_pods : int, optional
         The kubelet's limit.
+    knows_uids : bool, optional
+        Whether the UIDs of pod events are those of the Kubernetes API. If not, reports do not say which pods they
+        count, because schedulers could not recognise any.
 
     Attributes
     ----------
@@ -74,6 +77,7 @@ class Agent(AgentLoop):
         checkpoints: Mailbox | None = None,
         variant: Variant = DEFAULT_VARIANT,
         max_pods: int = 110,
+        knows_uids: bool = True,
         unix_time: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(
@@ -88,6 +92,7 @@ class Agent(AgentLoop):
         )
         self.model = NodeModel(variant, max_pods=max_pods)
         self._aggregator = aggregator
+        self._knows_uids = knows_uids
         self._events: deque[PodChange] = deque()
         self._running = 0
         """Running pods: the sum of the source's changes."""
@@ -158,5 +163,5 @@ class Agent(AgentLoop):
         self._report(float(report.pod_capacity))
 
     def _report(self, pod_capacity: float) -> None:
-        counted = frozenset(self._uids) if len(self._uids) <= MOST_PODS_NAMED else None
-        self.send(pod_capacity, int(self.model.pods), counted=counted)
+        says = self._knows_uids and len(self._uids) <= MOST_PODS_NAMED
+        self.send(pod_capacity, int(self.model.pods), counted=frozenset(self._uids) if says else None)

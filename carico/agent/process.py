@@ -96,6 +96,7 @@ def run_agent(config: AgentConfig, stop: threading.Event) -> None:
                 checkpoints=checkpoints,
                 variant=sources.variant(variant),
                 max_pods=config.max_pods,
+                knows_uids=config.pod_events.source != "processes",
             )
         opened.callback(agent.pods.close)  # the agent does so when it ends, but not if it never runs
         if config.checkpoint is not None:

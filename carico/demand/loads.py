@@ -172,7 +172,8 @@ class Loads:
     def report(self, report: DemandReport, now: float) -> None:
         """Take in a node's report: it replaces the last one, and the pods that it counts are no longer in flight."""
         node = report.node
-        if node not in self._rows:
+        is_new = node not in self._rows
+        if is_new:
             self._add_row(node)
         told = self._told[node] = _Told.by(report.workloads)
         self._reports[node] = report
@@ -183,6 +184,8 @@ class Loads:
         row = self._rows[node]
         for uid in [uid for uid in self._in_flight_to.get(node, ()) if uid in report.counted]:
             took_s = now - self._remove(uid).since
+            if is_new:
+                continue  # the pod may have run for long
             self._start_up_s[row] += START_UP_GAIN * (min(took_s, MOST_START_UP_S) - self._start_up_s[row])
         if node in self._over:
             over = self._over[node] = {uid: None for uid in self._over[node] if uid in report.counted}

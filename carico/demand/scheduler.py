@@ -32,7 +32,7 @@ from carico.outliers import Outlier, Outliers
 from carico.saved import checked_mapping
 from carico.scheduling.node_counts import NodeCounts
 from carico.scheduling.scheduler import FORGOTTEN_AFTER_S, REPEATED_S, RESERVATION_TIMEOUT_S, STALE_AFTER_S
-from carico.scheduling.uncounted import Uncounted
+from carico.scheduling.uncounted import Overdue, Uncounted
 from carico.scheduling.wake_up import WakeUp
 
 REMEMBER_EVERY_S = 5.0
@@ -158,14 +158,16 @@ class DemandScheduler:
         """Take in a node's report."""
         if self._sees_pods:
             report = self._witnesses.checked(report, self.loads.coming(report.node))
+        for uid in self.loads.in_flight_to(report.node) & report.counted.keys():
+            self._uncounted.over(uid)
         self.loads.report(report, now)
-        self._end_uncounted(report.node, now)
+        self._end_uncounted(report.node, now, says=True)
         self._look(report.node, now)
 
     def report_capacity(self, node: str, pod_capacity: float, now: float) -> None:
         """Take in the report of a node whose agent reports no demand, only how many more pods the node can take."""
         self.loads.report_capacity(node, pod_capacity, now)
-        self._end_uncounted(node, now)
+        self._end_uncounted(node, now, says=False)
         self._look(node, now)
 
     def pod_changed(
@@ -179,6 +181,7 @@ class DemandScheduler:
         running: bool = False,
         critical: bool = False,
         at_start: bool = False,
+        optional: bool = False,
     ) -> None:
         """Take in what the API shows of a pod.
 
@@ -196,7 +199,9 @@ class DemandScheduler:
             Whether the pod is latency-critical.
         at_start : bool, optional
             Whether pods are listed for the first time. Most of those that run then have done so for long, and those
-            of the platform, of which no node reports any, would seem to be on their way to every node.
+            that no node reports would seem to be on their way to every node.
+        optional : bool, optional
+            Whether an agent may leave the pod out although it runs, see `carico.podevents.source`.
         """
         if ended:
             self.pod_gone(uid, now)
@@ -212,15 +217,16 @@ class DemandScheduler:
                 self._witnesses.started(node, workload)
             self.loads.note_critical(uid, node if critical else None)
             in_flight = self.loads.in_flight(uid)
-            # A pod that runs when it is first seen, as after a restart, is part of what its node will report. What the
-            # node has reported may not count the pod yet (`Loads.place` looks).
-            unreported = not running or (self.loads.is_demanding(node) and not at_start)
+            # What a node has reported may not count a pod yet that runs when it is first seen (`Loads.place` looks). A
+            # node that has reported nothing, as after a restart, gets no pod before it counts what it must count.
+            unreported = not running or (not optional if at_start else self.loads.is_demanding(node))
             coming = in_flight is None and first and unreported
             if coming or (in_flight is not None and in_flight.node != node):
                 self.loads.place(uid, workload, node, now)
             if running and self.loads.in_flight(uid) is not None:
-                self._uncounted.runs(uid, now)
-                self._note_shown(workload, now)
+                self._uncounted.runs(uid, node, now, optional=optional)
+                if not at_start:
+                    self._note_shown(workload, now)
 
     def pod_gone(self, uid: str, now: float) -> None:
         """Take in that a pod has ended or was deleted."""
@@ -279,6 +285,10 @@ class DemandScheduler:
             if self._wake_up is not None:
                 self._wake_up.forget(node)
         return new_outliers
+
+    def overdue(self, now: float) -> Iterable[Overdue]:
+        """Return the pods that hold their places because their nodes do not count them, though they should."""
+        return self._uncounted.overdue(now)
 
     def cost(self, workload: str) -> tuple[Estimate, Estimate]:
         """What a pod of a workload demands, according to all nodes together: cores, GiB."""
@@ -348,11 +358,11 @@ class DemandScheduler:
             del self._shown_at[next(iter(self._shown_at))]
         return self._shown_at if self._sees_pods else None
 
-    def _end_uncounted(self, node: str, now: float) -> None:
+    def _end_uncounted(self, node: str, now: float, *, says: bool) -> None:
         """End the reservations of pods that the node's agent leaves out; as long as it is silent, they hold."""
-        self._uncounted.reported(node, now)
+        self._uncounted.reported(node, now, says=says)
         for uid in self.loads.in_flight_to(node):
-            if self._uncounted.left_out(uid, node, now):
+            if self._uncounted.left_out(uid, now):
                 self._end(uid)
 
     def _end(self, uid: str) -> str | None:

@@ -152,9 +152,11 @@ def _configuration() -> str:
             if of_thesis == unchanged[file]:
                 text = of_thesis
             else:
-                is_unchanged = f'and ({_DEFAULT}) (eq .Values.telemetry "procfs") ({_OF_PLATFORM})'
+                chosen = {_TELEMETRY: 'eq .Values.telemetry "procfs"', "excluded_namespaces": _OF_PLATFORM}
+                others = [f"({is_default})" for word, is_default in chosen.items() if word in of_thesis]
+                is_unchanged = f"and ({_DEFAULT}) {' '.join(others)}" if others else _DEFAULT
                 text = (
-                    f"{{{{- if {is_unchanged if _TELEMETRY in of_thesis else _DEFAULT} }}}}\n{unchanged[file]}"
+                    f"{{{{- if {is_unchanged} }}}}\n{unchanged[file]}"
                     f"{{{{- else if {_OF_DEMAND} }}}}\n{_chosen(of_demand)}"
                     f"{{{{- else }}}}\n{_chosen(of_thesis)}{{{{- end }}}}"
                 )

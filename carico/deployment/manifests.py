@@ -114,6 +114,12 @@ class Choices:
     patience: float = 1.0
 
     @property
+    def excluded(self) -> list[str]:
+        """All namespaces whose pods are not counted; empty if these are the default ones."""
+        others = [name for name in (self.namespace, *self.excluded_namespaces) if name not in PLATFORM_NAMESPACES]
+        return [*PLATFORM_NAMESPACES, *others] if others else []
+
+    @property
     def learns_demand(self) -> bool:
         """Whether the variant learns what the pods of each workload demand."""
         return isinstance(variant_named(self.variant), DemandVariant)
@@ -266,8 +272,11 @@ def _with_choices(text: str, choices: Choices, name: str) -> str:
         _choose_for_agent(changed, choices)
     elif name == _AGGREGATOR:
         changed["peers"] = _of_replicas(changed["peers"], choices)
-    elif not choices.until_counted:
-        changed["until_counted"] = False
+    else:
+        if choices.excluded:
+            changed["excluded_namespaces"] = choices.excluded
+        if not choices.until_counted:
+            changed["until_counted"] = False
     return text if changed == configuration else yaml.safe_dump(changed, sort_keys=False)
 
 
@@ -276,9 +285,8 @@ def _choose_for_agent(configuration: dict[str, Any], choices: Choices) -> None:
     configuration["schedulers"] = _of_replicas(configuration["schedulers"], choices)
     if choices.learns_demand:
         del configuration["aggregator"]
-    others = [name for name in (choices.namespace, *choices.excluded_namespaces) if name not in PLATFORM_NAMESPACES]
-    if others:
-        configuration["pod_events"]["excluded_namespaces"] = [*PLATFORM_NAMESPACES, *others]
+    if choices.excluded:
+        configuration["pod_events"]["excluded_namespaces"] = choices.excluded
 
 
 def _of_replicas(addresses: list[str], choices: Choices) -> list[str]:

@@ -94,6 +94,15 @@ class Outlier(msgspec.Struct, frozen=True):
     for_s: float
 
 
+class UncountedPod(msgspec.Struct, frozen=True):
+    """A pod that holds its place because its node reports but does not count it; see `carico.extender.overdue`."""
+
+    pod: str
+    """NAMESPACE/NAME."""
+    node: str
+    for_s: float
+
+
 class DeploymentStatus(msgspec.Struct, frozen=True):
     """What `carico status` shows."""
 
@@ -110,6 +119,8 @@ class DeploymentStatus(msgspec.Struct, frozen=True):
     """For `demand` only."""
     outliers: list[Outlier] = []
     """As the leading extender and the aggregation servers know them, 100 of each at most."""
+    uncounted: list[UncountedPod] = []
+    """As the leading extender knows them, 100 at most."""
 
 
 class _KnownNode(msgspec.Struct):
@@ -130,8 +141,9 @@ class _KnownNode(msgspec.Struct):
 class _KnownNodes(msgspec.Struct):
     nodes: list[_KnownNode]
     workloads: Workloads | None = None
-    """Absent if the extender is of an older version, as are the outliers."""
+    """Absent if the extender is of an older version, as are the next two."""
     outliers: list[Outlier] = []
+    uncounted: list[UncountedPod] = []
 
 
 class _KnownOutliers(msgspec.Struct):
@@ -194,6 +206,8 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         silent = [node.name for node in nodes if node.stale]
         if silent:
             problems.append(f"{len(silent)} of {len(nodes)} nodes do not report: {', '.join(silent[:3])}")
+    if told.uncounted:
+        problems.append(_uncounted(told.uncounted, namespace))
     return DeploymentStatus(
         namespace,
         leader,
@@ -203,6 +217,7 @@ def read_status(kube: KubeObjects, namespace: str, now: datetime) -> DeploymentS
         observing=observing,
         workloads=told.workloads,
         outliers=list(outliers),
+        uncounted=told.uncounted,
     )
 
 
@@ -419,6 +434,17 @@ def _outliers_at(kube: KubeObjects, namespace: str, pod: str, problems: list[str
         if not (isinstance(error, KubeRefused) and error.status == 404):  # an older version
             problems.append(f"the aggregation server {pod} does not say which nodes are outliers: {error}")
         return []
+
+
+def _uncounted(pods: Sequence[UncountedPod], namespace: str) -> str:
+    """Say which pods hold their places though they run, and where the reason is found."""
+    some = ", ".join(f"{each.pod} on {each.node} for {age(each.for_s)}" for each in pods[:3])
+    nodes = ", ".join(dict.fromkeys(each.node for each in pods[:3]))
+    return (
+        f"running pods that their nodes do not count: {len(pods)}; their places are held ({some}): see the log of the "
+        f"container pod-names in the agent's pod on {nodes} (`kubectl -n {namespace} get pods -o wide`), and whether "
+        f"`excluded_namespaces` is the same for agents and schedulers"
+    )
 
 
 def _expiring(kube: KubeObjects, namespace: str, now: datetime) -> list[str]:

@@ -13,7 +13,7 @@ import math
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
 from carico.clock import Clock
@@ -25,11 +25,13 @@ from carico.errors import InvalidState
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, answer, candidates
 from carico.extender.extender import DecisionLog, Readiness, conclude
 from carico.extender.metrics import ExtenderMetrics
+from carico.extender.overdue import OverduePods
 from carico.extender.requests import LastRequests, requests_of
 from carico.extender.unseen import Unseen
 from carico.kube.reflector import ENDED
 from carico.logs import FewLines
 from carico.outliers import MOST_SHOWN, Outlier
+from carico.podevents.source import PLATFORM_NAMESPACES, full_name, may_be_left_out
 from carico.scheduling.report import CapacityReport
 
 _log = logging.getLogger(__name__)
@@ -38,6 +40,8 @@ _log = logging.getLogger(__name__)
 class _Pod(NamedTuple):
     kind: Kind
     node: str
+    name: str
+    """NAMESPACE/NAME."""
 
 
 class DemandExtender(Readiness):
@@ -56,6 +60,8 @@ class DemandExtender(Readiness):
         The time of day, for checkpoints.
     changed : threading.Condition, optional
         Guards the scheduler, and is waited on while an answer is held; a model of time passes its own.
+    excluded_namespaces : collection of str, optional
+        Namespaces whose pods agents do not count.
     """
 
     def __init__(
@@ -67,6 +73,7 @@ class DemandExtender(Readiness):
         scheduler_name: str,
         unix_time: Callable[[], float] = time.time,
         changed: threading.Condition | None = None,
+        excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
     ) -> None:
         super().__init__()
         self._unix_time = unix_time
@@ -83,6 +90,8 @@ class DemandExtender(Readiness):
         self._unseen = Unseen()
         self._held: set[str] = set()
         """The pods that are being decided on and have not been deleted meanwhile."""
+        self._excluded = frozenset(excluded_namespaces)
+        self._overdue = OverduePods(metrics, lambda uid: self._pods[uid].name if uid in self._pods else uid)
         self._told = FewLines(_log, logging.WARNING, "a node is far from the others")
         self._closed = False
 
@@ -152,7 +161,9 @@ class DemandExtender(Readiness):
             self._unseen.seen(uid)
             if known is None:
                 self._requests.note(kind.workload, requests_of(pod))
-            self._pods[uid] = _Pod(kind, node)
+            name = full_name(metadata.get("namespace"), metadata.get("name")) if known is None else known.name
+            self._pods[uid] = _Pod(kind, node, name or uid)
+            ours = spec.get("schedulerName") == self._name
             if ended or node:
                 running = phase == "Running"
                 self._notice(
@@ -165,9 +176,11 @@ class DemandExtender(Readiness):
                         running=running,
                         critical=kind.critical,
                         at_start=bool(self.ready()),
+                        # What others place may be anything: nobody has promised room for it.
+                        optional=not ours or may_be_left_out(pod, self._excluded),
                     )
                 )
-            elif spec.get("schedulerName") == self._name and not spec.get("schedulingGates"):
+            elif ours and not spec.get("schedulingGates"):
                 self._notice(lambda: self._scheduler.pod_waits(uid, kind))
 
     def pod_deleted(self, uid: str) -> None:
@@ -191,6 +204,7 @@ class DemandExtender(Readiness):
                 self._scheduler.pod_gone(uid, now)
             new: list[Outlier] = []
             self._notice(lambda: new.extend(self._scheduler.tick(now, self._pods if self._followed else ())))
+            self._overdue.look(self._scheduler.overdue(now))
             self._metrics.outliers.set(len(self._scheduler.outliers.present))
             self._metrics.count_nodes(self._scheduler.node_counts(now))
         for outlier in new:
@@ -211,6 +225,11 @@ class DemandExtender(Readiness):
         """Return the nodes whose costs have long been far from what the others report; see `carico.outliers`."""
         with self._changed:
             return [outlier._asdict() for outlier in self._scheduler.outliers.present[:MOST_SHOWN]]
+
+    def uncounted(self) -> list[dict[str, Any]]:
+        """Return the pods that hold their places because their nodes do not count them; see `OverduePods`."""
+        with self._changed:
+            return self._overdue.shown()
 
     def costs(self) -> list[dict[str, Any]]:
         """Return the costs of every workload, see `DemandScheduler.costs`, and what its last pod requested."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from carico.clock import Clock
@@ -25,8 +25,10 @@ from carico.demand.decision import DemandDecision
 from carico.errors import InvalidInput, KubeError, NotReady
 from carico.extender.api import ExtenderArgs, ExtenderFilterResult, PodId, answer, candidates
 from carico.extender.metrics import ExtenderMetrics
+from carico.extender.overdue import OverduePods
 from carico.extender.unseen import Unseen
 from carico.kube.reflector import ENDED
+from carico.podevents.source import PLATFORM_NAMESPACES, full_name, may_be_left_out
 from carico.scheduling.decision import Decision
 from carico.scheduling.report import CapacityReport
 from carico.scheduling.scheduler import Scheduler
@@ -126,10 +128,17 @@ class Extender(Readiness):
     journal : DecisionLog or None
     clock : Clock
     metrics : ExtenderMetrics
+    excluded_namespaces : collection of str, optional
+        Namespaces whose pods agents do not count.
     """
 
     def __init__(
-        self, scheduler: Scheduler, journal: DecisionLog | None, clock: Clock, metrics: ExtenderMetrics
+        self,
+        scheduler: Scheduler,
+        journal: DecisionLog | None,
+        clock: Clock,
+        metrics: ExtenderMetrics,
+        excluded_namespaces: Collection[str] = PLATFORM_NAMESPACES,
     ) -> None:
         super().__init__()
         self._scheduler = scheduler
@@ -138,9 +147,11 @@ class Extender(Readiness):
         self._metrics = metrics
         self._lock = threading.Lock()
         """Guards the scheduler and the attributes below."""
-        self._shown: set[str] = set()
-        """The pods that the watch shows."""
+        self._excluded = frozenset(excluded_namespaces)
+        self._shown: dict[str, str] = {}
+        """The names of the pods that the watch shows, by UID."""
         self._unseen = Unseen()
+        self._overdue = OverduePods(metrics, lambda uid: self._shown.get(uid, uid))
 
     def filter(self, args: ExtenderArgs) -> ExtenderFilterResult:
         """Decide on a pod and reserve.
@@ -188,9 +199,19 @@ class Extender(Readiness):
         """Take in a pod as the watch shows it."""
         phase = (pod.get("status") or {}).get("phase", "Pending")
         node = (pod.get("spec") or {}).get("nodeName") or ""
-        self.pod_changed(pod["metadata"]["uid"], node, phase == "Pending", ended=phase in ENDED)
+        metadata = pod["metadata"]
+        self.pod_changed(
+            metadata["uid"],
+            node,
+            phase == "Pending",
+            ended=phase in ENDED,
+            optional=may_be_left_out(pod, self._excluded),
+            name=full_name(metadata.get("namespace"), metadata.get("name")),
+        )
 
-    def pod_changed(self, uid: str, node: str, pending: bool, *, ended: bool = False) -> None:
+    def pod_changed(
+        self, uid: str, node: str, pending: bool, *, ended: bool = False, optional: bool = False, name: str = ""
+    ) -> None:
         """Take in what the watch shows of a pod.
 
         Parameters
@@ -202,17 +223,21 @@ class Extender(Readiness):
             Whether its phase is Pending.
         ended : bool, optional
             Whether its phase is one of a pod that has ended.
+        optional : bool, optional
+            Whether the node's agent may leave the pod out although it runs.
+        name : str, optional
+            NAMESPACE/NAME, for people.
         """
         with self._lock:
-            self._shown.add(uid)
+            self._shown[uid] = name or uid
             self._unseen.seen(uid)
-            self._scheduler.pod_changed(uid, node, pending, self._clock.now(), ended=ended)
+            self._scheduler.pod_changed(uid, node, pending, self._clock.now(), ended=ended, optional=optional)
             self._count()
 
     def pod_deleted(self, uid: str) -> None:
         """Take in that a pod is gone."""
         with self._lock:
-            self._shown.discard(uid)
+            self._shown.pop(uid, None)
             self._scheduler.pod_deleted(uid, self._clock.now())
             self._count()
 
@@ -229,6 +254,7 @@ class Extender(Readiness):
             for uid in self._unseen.gone(now):
                 self._scheduler.pod_deleted(uid, now)
             self._scheduler.tick(now, self._shown if self._followed else ())
+            self._overdue.look(self._scheduler.overdue(now))
             self._count()
             self._metrics.count_nodes(self._scheduler.node_counts(now))
 
@@ -236,6 +262,11 @@ class Extender(Readiness):
         """Return what the verdict of `filter` would be now, on every node that has reported: see `NodeVerdict`."""
         with self._lock:
             return [verdict._asdict() for verdict in self._scheduler.verdicts(self._clock.now())]
+
+    def uncounted(self) -> list[dict[str, Any]]:
+        """Return the pods that hold their places because their nodes do not count them; see `OverduePods`."""
+        with self._lock:
+            return self._overdue.shown()
 
     def costs(self) -> list[dict[str, Any]]:
         """Return nothing: the thesis's variants learn what an average pod costs, not what each workload does."""

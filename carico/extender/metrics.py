@@ -59,6 +59,11 @@ class ExtenderMetrics:
             "Costs that nodes report far from what the others do: nodes times workloads, for `demand` only.",
             registry=registry,
         )
+        self.uncounted = Gauge(
+            "carico_extender_uncounted_pods",
+            "Pods that have run for a minute and hold their places, because their nodes report but do not count them.",
+            registry=registry,
+        )
         self.reports = Counter("carico_extender_reports_total", "Reports that came in.", ["result"], registry=registry)
         self.bad_requests = Counter(
             "carico_extender_bad_requests_total",

@@ -188,8 +188,16 @@ def new_extender(
         of_demand = DemandScheduler(
             variant, wake_up, wake, config.stale_after_s, config.reservation_timeout_s, sees_pods=sees_pods
         )
-        extender = DemandExtender(of_demand, journal, clock, metrics, config.scheduler_name, changed=changed)
-        return extender, ",".join(f"status.phase!={phase}" for phase in ENDED)
+        extender_of_demand = DemandExtender(
+            of_demand,
+            journal,
+            clock,
+            metrics,
+            config.scheduler_name,
+            changed=changed,
+            excluded_namespaces=config.excluded_namespaces,
+        )
+        return extender_of_demand, ",".join(f"status.phase!={phase}" for phase in ENDED)
     of_the_thesis = Scheduler(
         CaricoPlugin(config.stale_after_s),
         config.reservation_timeout_s,
@@ -198,7 +206,8 @@ def new_extender(
         released=lambda reason: metrics.released.labels(reason).inc(),
         until_counted=config.until_counted or variant.until_counted,
     )
-    return Extender(of_the_thesis, journal, clock, metrics), f"spec.schedulerName={config.scheduler_name}"
+    extender = Extender(of_the_thesis, journal, clock, metrics, config.excluded_namespaces)
+    return extender, f"spec.schedulerName={config.scheduler_name}"
 
 
 class ExtenderProcess:
@@ -384,7 +393,12 @@ class ExtenderProcess:
 
     def _nodes(self) -> bytes:
         extender = self.extender
-        known = {"nodes": extender.nodes(), "workloads": extender.workloads(), "outliers": extender.outliers()}
+        known = {
+            "nodes": extender.nodes(),
+            "workloads": extender.workloads(),
+            "outliers": extender.outliers(),
+            "uncounted": extender.uncounted(),
+        }
         return msgspec.json.encode(known)
 
     def _decisions(self, pod: str) -> bytes:

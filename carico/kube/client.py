@@ -50,8 +50,14 @@ class _PodSpec(msgspec.Struct):
     node: str | None = msgspec.field(name="nodeName", default=None)
 
 
+class _ContainerStatus(msgspec.Struct):
+    state: dict[str, Any] | None = None
+
+
 class _PodStatus(msgspec.Struct):
     phase: str | None = None
+    containers: list[_ContainerStatus] | None = msgspec.field(name="containerStatuses", default=None)
+    init_containers: list[_ContainerStatus] | None = msgspec.field(name="initContainerStatuses", default=None)
 
 
 class _Pod(msgspec.Struct):

@@ -18,9 +18,7 @@ from carico.clock import Clock
 from carico.errors import CaricoError, PodEventsError
 from carico.kube.reflector import ENDED, Objects
 from carico.podevents.reconnecting import SessionSource
-from carico.podevents.source import PLATFORM_NAMESPACES, full_name
-
-_MIRROR = "kubernetes.io/config.mirror"
+from carico.podevents.source import PLATFORM_NAMESPACES, full_name, is_of_platform
 
 
 class KubeWatch(SessionSource):
@@ -78,14 +76,7 @@ class KubeWatch(SessionSource):
             raise PodEventsError(f"the pods of {self._node} cannot be watched: {error}") from error
 
     def _counts(self, pod: Mapping[str, Any]) -> bool:
-        metadata = pod["metadata"]
-        owners = metadata.get("ownerReferences") or ()
-        return not (
-            metadata.get("namespace") in self._excluded
-            or any(owner.get("kind") == "DaemonSet" for owner in owners)
-            or _MIRROR in (metadata.get("annotations") or {})
-            or (pod.get("status") or {}).get("phase") in ENDED
-        )
+        return not (is_of_platform(pod, self._excluded) or (pod.get("status") or {}).get("phase") in ENDED)
 
 
 def _name(pod: Mapping[str, Any]) -> str:

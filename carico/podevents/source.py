@@ -2,14 +2,14 @@
 
 Running pods (n) are the pods on the node that are not part of the platform. A node's own DaemonSet, static and
 system pods always run: if they were counted, no node would look idle. Each source's module says how well it can tell
-them apart.
+them apart. `may_be_left_out` says of which pods the scheduler must not wait to hear that they are counted.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, NamedTuple, Protocol
 
 
 class PodChange(NamedTuple):
@@ -29,12 +29,44 @@ OnChange = Callable[[PodChange], None]
 
 PLATFORM_NAMESPACES = ("kube-system", "kube-flannel", "carico", "local-path-storage")
 """Kubernetes namespaces whose pods do not count by default."""
+_MIRROR = "kubernetes.io/config.mirror"
 _HASH = re.compile(r"[0-9a-f]{32}")
 
 
 def is_static(uid: str) -> bool:
     """Whether a pod is static, which the kubelet runs from a file: its UID is a hash of 32 digits, not a UUID."""
     return _HASH.fullmatch(uid) is not None
+
+
+def is_of_platform(pod: Mapping[str, Any], excluded_namespaces: Collection[str]) -> bool:
+    """Whether a pod, as the Kubernetes API shows it, is one that sources count as part of the platform.
+
+    These are pods of excluded namespaces and static pods, and for the source `kubernetes` also pods of DaemonSets.
+    """
+    metadata = pod["metadata"]
+    return (
+        metadata.get("namespace") in excluded_namespaces
+        or any(owner.get("kind") == "DaemonSet" for owner in metadata.get("ownerReferences") or ())
+        or _MIRROR in (metadata.get("annotations") or {})
+    )
+
+
+def may_be_left_out(pod: Mapping[str, Any], excluded_namespaces: Collection[str]) -> bool:
+    """Whether an agent may rightly not count a pod that the Kubernetes API shows as Running.
+
+    It may be part of the platform. Or none of its containers runs, because they have crashed and wait to be started
+    again; the phase stays Running then.
+
+    Examples
+    --------
+    >>> crashed = {"containerStatuses": [{"state": {"waiting": {"reason": "CrashLoopBackOff"}}}]}
+    >>> may_be_left_out({"metadata": {"namespace": "jobs"}, "status": {"phase": "Running"} | crashed}, ())
+    True
+    """
+    status = pod.get("status") or {}
+    containers = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
+    runs = not containers or any((each.get("state") or {}).get("running") is not None for each in containers)
+    return not runs or is_of_platform(pod, excluded_namespaces)
 
 
 def full_name(namespace: str | None, name: str | None) -> str:

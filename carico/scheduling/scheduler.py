@@ -12,8 +12,8 @@ pass in what agents report, what the API shows, and the time.
   then, because pulling an image may take minutes. *The pod has ended, or is deleted*: released.
 - *A pod runs*: released at once in the thesis (§4.4). The node's last report may be older than the pod, though, and
   then nothing counts the pod until the next one. With `until_counted`, a running pod is released when the last report
-  counts it, or leaves it out (`uncounted`). Being counted is not enough: Pod-Capacity is measured, and a pod that waits
-  for its image uses nothing.
+  counts it, or leaves it out as it may (`uncounted`); no clock releases a pod that an agent must count. Being counted
+  is not enough: Pod-Capacity is measured, and a pod that waits for its image uses nothing.
 - *The API does not show* a reserved pod for `reservation_timeout_s`: released; if the pod is bound after all, it is
   reserved anew. A pod that the API shows, but not as bound, keeps its place: bindings may take long, and kube-scheduler
   asks again if one has failed.
@@ -25,13 +25,13 @@ pass in what agents report, what the API shows, and the time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 from carico.errors import NotReady
 from carico.scheduling.decision import Decision, NodeVerdict
 from carico.scheduling.node_counts import NodeCounts
 from carico.scheduling.plugin import CaricoPlugin
-from carico.scheduling.uncounted import Uncounted
+from carico.scheduling.uncounted import Overdue, Uncounted
 from carico.scheduling.wake_up import WakeUp
 
 STALE_AFTER_S = 5.0
@@ -182,10 +182,12 @@ class Scheduler:
         self._observe(node, now)  # if the last report is too old by now, this one brings the node back
         self._plugin.report(node, pod_capacity, now)
         if self._until_counted:
-            self._take_counted(node, counted or frozenset(), now)
+            self._take_counted(node, counted, now)
         self._observe(node, now)
 
-    def pod_changed(self, uid: str, node: str, pending: bool, now: float, *, ended: bool = False) -> None:
+    def pod_changed(
+        self, uid: str, node: str, pending: bool, now: float, *, ended: bool = False, optional: bool = False
+    ) -> None:
         """Take in what the API shows of a pod.
 
         Parameters
@@ -198,6 +200,8 @@ class Scheduler:
         now : float
         ended : bool, optional
             Whether its phase is one of a pod that has ended.
+        optional : bool, optional
+            Whether an agent may leave the pod out although its phase is Running, see `carico.podevents.source`.
         """
         if ended or not (pending or self._until_counted):
             self._over(uid, "ended" if ended else "running", now)
@@ -211,7 +215,7 @@ class Scheduler:
             self._due.pop(uid, None)
             self._waiting.pop(uid, None)
             if not pending and self._plugin.ledger.node_of(uid) == node:
-                self._uncounted.runs(uid, now)
+                self._uncounted.runs(uid, node, now, optional=optional)
                 if uid in self._counted.get(node, ()):
                     self._release(uid, "counted", now)
             self._observe(node, now)
@@ -237,6 +241,10 @@ class Scheduler:
             if self._wake_up is not None:
                 self._wake_up.forget(node)
 
+    def overdue(self, now: float) -> Iterable[Overdue]:
+        """Return the pods that hold their places because their nodes do not count them, though they should."""
+        return self._uncounted.overdue(now)
+
     def verdicts(self, now: float) -> tuple[NodeVerdict, ...]:
         """Return what the verdict of `filter` would be now, on every node that has reported."""
         return self._plugin.filter(self._plugin.nodes, now).verdicts
@@ -245,14 +253,14 @@ class Scheduler:
         """Count the nodes that have reported."""
         return self._plugin.counts(now)
 
-    def _take_counted(self, node: str, counted: frozenset[str], now: float) -> None:
+    def _take_counted(self, node: str, said: frozenset[str] | None, now: float) -> None:
         """Release the running pods that a node's new report counts or leaves out; the caller observes the node."""
-        self._counted[node] = counted
-        self._uncounted.reported(node, now)
+        counted = self._counted[node] = said or frozenset()
+        self._uncounted.reported(node, now, says=said is not None)
         for uid in self._plugin.ledger.pods(node):
             if uid not in self._uncounted:
                 continue
-            if uid in counted or self._uncounted.left_out(uid, node, now):
+            if uid in counted or self._uncounted.left_out(uid, now):
                 self._uncounted.over(uid)
                 self._plugin.release(uid)
                 self._released("counted" if uid in counted else "not counted")

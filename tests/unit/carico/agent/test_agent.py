@@ -178,6 +178,13 @@ def test_more_pods_than_a_message_names_are_not_named(run, node):
     assert reports[-1].pods == MOST_PODS_NAMED + 1
 
 
+def test_what_stands_for_pods_is_not_named(run, node):
+    """Schedulers know no such UIDs, and would take their pods for those that the agent should count, but does not."""
+    node.running = 2
+    _, options = run(3, knows_uids=False)
+    assert {(report.pods, report.counted) for report in options["reports"][0].given} == {(2, None)}
+
+
 def test_events_that_contradict_the_count_come_right_with_what_the_source_tells_next(run, node):
     node.running = 1
 

@@ -429,14 +429,14 @@ def test_a_pod_that_runs_when_it_is_first_seen_counts_until_its_node_reports_it(
     assert scheduler.loads.in_flight_count == 0, "such a report does not say what it counts"
 
 
-def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, report):
+def test_a_pod_that_its_node_may_leave_out_is_not_on_its_way_for_ever(scheduler, report):
     scheduler.report(report("a"), 0.0)
     scheduler.filter("one", Kind("pi"), ["a"], 0.0)
     scheduler.pod_changed("one", "pi", "a", ended=False, now=0.1)
     scheduler.tick(50.0)
     assert scheduler.loads.in_flight_count == 1, "it may wait for its image"
     for now in (50.0, 51.0):
-        scheduler.pod_changed("one", "pi", "a", ended=False, now=now, running=True)
+        scheduler.pod_changed("one", "pi", "a", ended=False, now=now, running=True, optional=True)
     scheduler.report(report("a"), 50.0 + UNCOUNTED_S - 0.1)
     scheduler.tick(50.0 + UNCOUNTED_S + 100.0)
     assert scheduler.loads.in_flight_count == 1, "a node that is silent leaves nothing out"
@@ -445,8 +445,30 @@ def test_a_pod_that_its_node_leaves_out_is_not_on_its_way_for_ever(scheduler, re
         assert scheduler.loads.in_flight_count == 1, "nor does one whose reports are late: they may be older"
     scheduler.report(report("a"), 200.0 + UNCOUNTED_S)
     assert scheduler.loads.in_flight_count == 0
-    scheduler.pod_changed("one", "pi", "a", ended=False, now=220.0, running=True)
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=220.0, running=True, optional=True)
     assert scheduler.loads.in_flight_count == 0
+
+
+def test_a_pod_that_its_node_must_count_is_on_its_way_until_it_is_counted(scheduler, report):
+    scheduler.report(report("a"), 0.0)
+    scheduler.filter("one", Kind("pi"), ["a"], 0.0)
+    scheduler.pod_changed("one", "pi", "a", ended=False, now=1.0, running=True)
+    for second in range(1000):
+        scheduler.report(report("a"), 1.0 + second)
+        assert scheduler.loads.in_flight_count == 1
+    assert list(scheduler.overdue(1000.0)) == [("one", "a", 999.0)]
+    scheduler.report_capacity("a", 0.0, 1001.0)
+    assert scheduler.loads.in_flight_count == 1, "an agent that ends says so by such a report"
+    scheduler.report(report("a", {"one": "pi"}), 1002.0)
+    assert scheduler.loads.in_flight_count == 0
+    assert list(scheduler.overdue(2000.0)) == []
+
+
+def test_after_a_restart_pods_that_run_are_on_their_way_until_they_are_counted(scheduler, report):
+    for uid, optional in (("ours", False), ("system", True)):
+        scheduler.pod_changed(uid, "pi", "a", ended=False, now=0.0, running=True, at_start=True, optional=optional)
+    scheduler.report(report("a"), 0.1)
+    assert scheduler.loads.in_flight_to("a") == {"ours"}
 
 
 def test_a_call_is_repeated_that_comes_right_after_another_about_the_pod(scheduler, report):

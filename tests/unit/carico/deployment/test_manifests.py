@@ -552,6 +552,14 @@ class TestChoices:
             assert "nodeSelector" not in templates["DaemonSet"]
         assert templates["StatefulSet"]["tolerations"][0]["key"] in templates["StatefulSet"]["nodeSelector"]
 
+    def test_extenders_know_the_namespaces_whose_pods_agents_do_not_count(self):
+        made = manifests(Choices("batch", excluded_namespaces=("probes",)))
+        maps = {each["metadata"]["name"]: each["data"] for each in made if "data" in each}
+        agent = msgspec.convert(yaml.safe_load(maps["carico-agent"]["agent.yaml"]), AgentConfig)
+        extender = msgspec.convert(yaml.safe_load(maps["carico-scheduler"]["extender.yaml"]), ExtenderConfig)
+        assert extender.excluded_namespaces == (*PLATFORM_NAMESPACES, "batch", "probes")
+        assert extender.excluded_namespaces == agent.pod_events.excluded_namespaces
+
     def test_agents_get_the_variant_and_the_excluded_namespaces(self):
         made = manifests(Choices(variant="thesis-literal", excluded_namespaces=("kube-system", "probes")))
         (configuration,) = [each for each in made if each["metadata"]["name"] == "carico-agent" and "data" in each]

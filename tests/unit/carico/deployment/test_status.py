@@ -229,6 +229,17 @@ def test_outliers_are_named_with_what_they_and_the_others_say(kube, healthy):
     assert json.loads(as_json(status))["outliers"] == [OUTLIER]
 
 
+def test_pods_that_their_nodes_should_count_are_a_problem(kube, healthy):
+    uncounted = {"pod": "jobs/pi-1", "node": "node-b", "for_s": 600.0}
+    healthy.objects[NODES]["uncounted"] = [uncounted]
+    status = read_status(kube, "carico", NOW)
+    (problem,) = status.problems
+    assert "running pods that their nodes do not count: 1" in problem
+    assert "jobs/pi-1 on node-b for 10m" in problem
+    assert "container pod-names in the agent's pod on node-b" in problem
+    assert json.loads(as_json(status))["uncounted"] == [uncounted]
+
+
 @pytest.mark.parametrize(
     ("answer", "about", "problems"),
     [

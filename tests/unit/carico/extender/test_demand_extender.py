@@ -22,6 +22,7 @@ from carico.extender.extender import NEW_LEADER_S
 from carico.extender.metrics import ExtenderMetrics
 from carico.scheduling.report import CapacityReport
 from carico.scheduling.scheduler import REPEATED_S
+from carico.scheduling.uncounted import OVERDUE_S
 from carico.scheduling.wake_up import WakeUp
 from carico.testing import ManualClock
 
@@ -182,7 +183,7 @@ def test_after_a_restart_pods_of_the_platform_take_no_room_although_their_node_h
     harness = Harness(listed=False, hold_s=0.0)
     harness.report("a", {"one": PI})
     for uid in ("one", *(f"system-{number}" for number in range(8))):
-        harness.extender.pod_seen(pod(uid, image=f"{uid}:1", node="a", phase="Running"))
+        harness.extender.pod_seen(pod(uid, image=f"{uid}:1", node="a", phase="Running", scheduler="other"))
     harness.extender.pod_seen(pod("starting", node="a"))
     harness.extender.pods_listed(True)
     harness.extender.pods_followed(True)
@@ -191,6 +192,22 @@ def test_after_a_restart_pods_of_the_platform_take_no_room_although_their_node_h
     assert harness.choice("next", ["a"]) == "a"
     harness.extender.pod_seen(pod("later", node="a", phase="Running"))
     assert harness.metric("carico_extender_reservations") == 3, "the report may be older than the pod"
+
+
+def test_a_pod_that_its_node_should_count_is_shown(harness):
+    for uid, scheduler in (("ours", "carico"), ("other", "default-scheduler")):
+        harness.report("a")
+        harness.extender.pod_seen(pod(uid, node="a", phase="Running", scheduler=scheduler))
+    for _ in range(int(OVERDUE_S)):
+        harness.clock.advance(1)
+        harness.report("a")
+        harness.extender.tick()
+    assert harness.extender.uncounted() == [{"pod": "jobs/ours", "node": "a", "for_s": OVERDUE_S}]
+    assert harness.metric("carico_extender_uncounted_pods") == 1
+    assert harness.metric("carico_extender_reservations") == 1, "what others place is given up"
+    harness.extender.pod_deleted("ours")
+    harness.extender.tick()
+    assert harness.extender.uncounted() == []
 
 
 class TestWorkloadsOfPods:

@@ -10,7 +10,7 @@ from carico.errors import CaricoError, InvalidInput, InvalidRequest, NotReady
 from carico.extender.api import read_args, write_result
 from carico.extender.unseen import UNSEEN_S
 from carico.scheduling.scheduler import REPEATED_S
-from carico.scheduling.uncounted import UNCOUNTED_S
+from carico.scheduling.uncounted import OVERDUE_S, UNCOUNTED_S
 
 from .conftest import Harness, request
 
@@ -241,6 +241,13 @@ class TestReservation:
         assert placed.reserved("a") == 1
 
 
+def running(uid, namespace="jobs", owner="Job", state=None):
+    """A pod as the API shows it."""
+    metadata = {"name": f"pod-{uid}", "namespace": namespace, "uid": uid, "ownerReferences": [{"kind": owner}]}
+    status = {"phase": "Running"} | ({} if state is None else {"containerStatuses": [{"state": state}]})
+    return {"metadata": metadata, "spec": {"nodeName": "a"}, "status": status}
+
+
 class TestUntilCounted:
     """The last report may be older than a pod that runs."""
 
@@ -274,17 +281,62 @@ class TestUntilCounted:
         assert placed.reserved("a") == 0
         assert placed.metric("carico_extender_released_total", reason="ended") == 1
 
-    @pytest.mark.parametrize("counted", [None, frozenset()], ids=["older agent", "pod of the platform"])
-    def test_or_when_a_node_that_goes_on_reporting_leaves_the_pod_out(self, placed, counted):
-        placed.extender.pod_changed("u1", "a", pending=False)
+    @pytest.mark.parametrize(
+        ("counted", "what"),
+        [
+            (None, {}),
+            (frozenset(), {"namespace": "kube-system"}),
+            (frozenset(), {"owner": "DaemonSet"}),
+            (frozenset(), {"state": {"waiting": {"reason": "CrashLoopBackOff"}}}),
+        ],
+        ids=["older agent", "excluded namespace", "DaemonSet", "crashed"],
+    )
+    def test_or_when_a_node_that_goes_on_reporting_leaves_the_pod_out_as_it_may(self, placed, counted, what):
+        placed.report(a=1.5, counted=counted)
+        placed.extender.pod_seen(running("u1", **what))
         for _ in range(int(UNCOUNTED_S)):
             assert placed.reserved("a") == 1
             placed.clock.advance(1)
             placed.report(a=1.5, counted=counted)
         assert placed.reserved("a") == 0
         assert placed.metric("carico_extender_released_total", reason="not counted") == 1
-        placed.extender.pod_changed("u1", "a", pending=False)
+        placed.extender.pod_seen(running("u1", **what))
         assert placed.reserved("a") == 0
+
+    def test_no_clock_ends_the_reservation_of_a_pod_that_its_agent_must_count(self, placed, caplog):
+        """What copies the names of pods for the agent may be down for as long as it likes."""
+        placed.extender.pod_seen(running("u1"))
+        for second in range(1000):
+            placed.clock.advance(1)
+            placed.report(a=1.5, counted=frozenset({"other"}))
+            placed.extender.tick()
+            assert placed.reserved("a") == 1
+            assert placed.metric("carico_extender_uncounted_pods") == (second + 1 >= OVERDUE_S)
+        assert placed.extender.uncounted() == [{"pod": "jobs/pod-u1", "node": "a", "for_s": 1000.0}]
+        (line,) = [record.getMessage() for record in caplog.records]
+        assert "jobs/pod-u1 on a, for 60 s" in line
+        assert "pod-names" in line
+        placed.report(a=0.5, counted=frozenset({"u1"}))
+        placed.extender.tick()
+        assert (placed.reserved("a"), placed.extender.uncounted()) == (0, [])
+        assert placed.metric("carico_extender_uncounted_pods") == 0
+
+    def test_nor_does_it_after_the_agent_has_started_again_what_had_crashed(self, placed):
+        crashed = {"waiting": {"reason": "CrashLoopBackOff"}}
+        for state in (crashed, {"running": {"startedAt": "2030-01-01T12:00:00Z"}}):
+            placed.extender.pod_seen(running("u1", state=state))
+            for _ in range(int(UNCOUNTED_S) - 1):
+                placed.clock.advance(1)
+                placed.report(a=1.5, counted=frozenset())
+        placed.clock.advance(1)
+        placed.report(a=1.5, counted=frozenset())
+        assert placed.reserved("a") == 1
+
+    def test_nodes_that_are_silent_are_not_said_to_count_late(self, placed):
+        placed.extender.pod_seen(running("u1"))
+        placed.clock.advance(OVERDUE_S)
+        placed.extender.tick()
+        assert placed.extender.uncounted() == []
 
     def test_late_reports_leave_nothing_out(self, placed):
         placed.extender.pod_changed("u1", "a", pending=False)

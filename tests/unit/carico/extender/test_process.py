@@ -14,6 +14,7 @@ from contextlib import closing, contextmanager
 import kubernetes.client
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 
 from carico.checkpoint import read_checkpoint, write_checkpoint
 from carico.cli import main
@@ -23,13 +24,16 @@ from carico.demand.regression import Estimate
 from carico.demand.report import DemandReport, WorkloadReport
 from carico.errors import InvalidConfig, KubeRefused, KubeUnreachable, NoCluster, Refused
 from carico.extender.kept_costs import OWNER
-from carico.extender.process import ANNOTATION, ExtenderProcess, kube_api
+from carico.extender.metrics import ExtenderMetrics
+from carico.extender.process import ANNOTATION, ExtenderProcess, kube_api, new_extender
 from carico.kube.client import KubeClient
 from carico.outliers import LASTING_S
 from carico.rpc.clients import ReportClient
 from carico.rpc.tls import ClientTls
 from carico.scheduling.report import CapacityReport
+from carico.scheduling.uncounted import UNCOUNTED_S
 from carico.testing import ManualClock
+from carico.variants import variant_named
 from tests.kits.blocking import Blocking
 from tests.kits.certificates import Certificates
 from tests.kits.fake_api_server import FakeApiServer
@@ -180,6 +184,28 @@ def test_what_runs_and_is_not_counted_is_reserved_unless_the_thesis_rule_is_want
     process = started(FakeKube([pod("u1", "a", "Running")]), kubernetes={}, until_counted=until_counted)
     started.reports.say("a", 2.0)
     assert [chosen(process, uid, ["a"]) for uid in ("u2", "u3")] == [["a"], second]
+
+
+@pytest.mark.parametrize("variant", ["thesis-rebased", "demand"])
+def test_places_are_held_for_pods_that_run_only_in_namespaces_that_agents_count(variant):
+    clock, registry = ManualClock(), CollectorRegistry()
+    config = configuration(excluded_namespaces=["probes"])
+    extender, _ = new_extender(
+        config, variant_named(variant), None, clock, ExtenderMetrics(registry), lambda node, room: None
+    )
+    extender.pods_listed(True)
+    demand = DemandReport("a", 4.0, 16.0, Estimate(1.0, 0.01), 2.0, 1.0, {}, {}) if variant == "demand" else None
+    report = CapacityReport("a", 5.0, 0, 0.0, 0, demand=demand, counted=frozenset())
+    extender.report(report)
+    for uid, namespace in (("u1", "probes"), ("u2", "kube-system")):
+        shown = pod(uid, "a", "Running")
+        shown["metadata"]["namespace"], shown["spec"]["schedulerName"] = namespace, "carico"
+        extender.pod_seen(shown)
+    assert registry.get_sample_value("carico_extender_reservations") == 2
+    for _ in range(int(UNCOUNTED_S)):
+        clock.advance(1.0)
+        extender.report(report)
+    assert registry.get_sample_value("carico_extender_reservations") == 1
 
 
 def test_refused_pods_are_woken_by_an_annotation(started):

@@ -6,7 +6,7 @@ import pytest
 
 from carico.errors import CaricoError, PodEventsError
 from carico.podevents.kube_watch import KubeWatch
-from carico.podevents.source import PodChange
+from carico.podevents.source import PodChange, may_be_left_out
 from carico.testing import ManualClock
 
 
@@ -116,6 +116,39 @@ def test_pods_that_do_not_count(one, watching, told):
     api.delete("a")
     told.wait_for(1)
     assert told.steps == [1, 1, -1]
+
+
+STATES = {"runs": {"running": {"startedAt": "2030-01-01T12:00:00Z"}}, "crashed": {"waiting": {"reason": "Crash"}}}
+
+
+@pytest.mark.parametrize(
+    ("containers", "init_containers", "may"),
+    [
+        ([], [], False),
+        (["runs"], [], False),
+        (["crashed", "runs"], [], False),
+        (["crashed"], ["runs"], False),
+        (["crashed"], ["crashed"], True),
+    ],
+)
+def test_a_pod_none_of_whose_containers_runs_need_not_be_counted(containers, init_containers, may):
+    shown = pod("a")
+    shown["status"]["containerStatuses"] = [{"state": STATES[each]} for each in containers]
+    shown["status"]["initContainerStatuses"] = [{"state": STATES[each]} for each in init_containers]
+    assert may_be_left_out(shown, ()) == may
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        pod("a", namespace="kube-system"),
+        pod("a", owner="DaemonSet"),
+        pod("a", annotations={"kubernetes.io/config.mirror": "1"}),
+    ],
+    ids=["namespace", "DaemonSet", "static"],
+)
+def test_a_pod_of_the_platform_need_not_be_counted(shown):
+    assert may_be_left_out(shown, ["kube-system"])
 
 
 def test_the_caller_chooses_the_excluded_namespaces(watching, told):
