@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import simpy
@@ -20,6 +20,14 @@ Steps = Generator[simpy.Event, Any, None]
 Inject = Callable[["Run", random.Random], Steps]
 _FAULTY_S = 70.0
 """For how long faults are injected, from the beginning of the run."""
+_BROKEN_S = _FAULTY_S + 40.0 + 5.0
+"""For how long a watch may be broken, if every break is followed by another: the last one lasts for 40 s, and the watch
+is tried again every 5 s while pods are asked for."""
+_ASKED_AGAIN_S, _HELD_S = 150.0, 25.0
+"""For how long a pod waits whose binding failed, or about which an answer was lost, and for how long its place is held:
+until kube-scheduler asks about the pod again, which it does behind all others."""
+_UNTOLD_S, _UNTOLD_UNUSED_S = 250.0, 30.0
+"""The bounds if agents do not say which pods they count: every pod holds its place for 10 s while it runs, too."""
 
 
 def _nothing(run: Run, _rng: random.Random) -> Steps:
@@ -41,6 +49,11 @@ class Fault:
     deletions : float, optional
         Share of pods that are deleted within 20 s of their creation.
     two_replicas : bool, optional
+    waited_s : float, optional
+        For how long a pod may wait while some node has room for it, though others may be placed meanwhile.
+    unused_s : float, optional
+        For how long a node may have room for a pod that waits without any pod getting it. A node wakes refused pods
+        every 5 s at most, and kube-scheduler tries one again after a second.
     """
 
     description: str
@@ -49,6 +62,8 @@ class Fault:
     speed: Speed = field(default_factory=Speed)
     deletions: float = 0.0
     two_replicas: bool = False
+    waited_s: float = 30.0
+    unused_s: float = 10.0
 
 
 def _now_and_then(inject: Inject, every_s: float = 15.0) -> Inject:
@@ -183,17 +198,36 @@ FAULTS: dict[str, Fault] = {
         _now_and_then(_kill_extender),
         speed=_SLOW,
     ),
-    "watch-broken": Fault("the watch on pods breaks for up to 40 s", _now_and_then(_break_watch), speed=_SLOW),
+    "watch-broken": Fault(
+        "the watch on pods breaks for up to 40 s",
+        _now_and_then(_break_watch),
+        speed=_SLOW,
+        waited_s=_BROKEN_S,
+        unused_s=_BROKEN_S,
+    ),
     "api-outage": Fault(
         "the API server is down for up to 40 s; it may have made bindings that it reports as failed",
         _now_and_then(_api_outage),
         Habits(unknown_binds=0.05),
+        unused_s=15.0,
     ),
     "deletions": Fault("half of all pods are deleted early", deletions=0.5, speed=_SLOW),
-    "duplicates": Fault("half of all requests arrive twice, and either answer counts", habits=Habits(duplicates=0.5)),
+    "duplicates": Fault(
+        "half of all requests arrive twice, and either answer counts",
+        habits=Habits(duplicates=0.5),
+        waited_s=40.0,
+        unused_s=15.0,
+    ),
     "concurrent-clients": Fault("eight scheduling cycles run at once", habits=Habits(clients=8)),
-    "failed-binds": Fault("a binding in five fails and is undone", habits=Habits(failed_binds=0.2, unknown_binds=0.05)),
-    "lost-answers": Fault("an answer in five is lost", habits=Habits(lost_answers=0.2)),
+    "failed-binds": Fault(
+        "a binding in five fails and is undone",
+        habits=Habits(failed_binds=0.2, unknown_binds=0.05),
+        waited_s=_ASKED_AGAIN_S,
+        unused_s=_HELD_S,
+    ),
+    "lost-answers": Fault(
+        "an answer in five is lost", habits=Habits(lost_answers=0.2), waited_s=_ASKED_AGAIN_S, unused_s=_HELD_S
+    ),
     "slow-binds": Fault("a binding in ten takes up to 1,200 s", habits=Habits(slow_binds=0.1)),
     "silent-node": Fault("an agent is killed for up to 40 s", _now_and_then(_silence_node)),
     "agent-restart": Fault("an agent ends and starts again within 4 s", _now_and_then(_restart_agent, 8.0)),
@@ -211,12 +245,16 @@ FAULTS: dict[str, Fault] = {
         _now_and_then(_take_over_blindly),
         speed=_SLOW,
         two_replicas=True,
+        waited_s=_BROKEN_S,
+        unused_s=_BROKEN_S,
     ),
     "takeover-silent": Fault(
         "the other replica takes over while its watch is stuck",
         _now_and_then(_take_over_in_silence),
         speed=_SLOW,
         two_replicas=True,
+        waited_s=60.0,
+        unused_s=45.0,
     ),
     "takeover-late-binds": Fault(
         "the other replica takes over, and calls of the former leader bind pods up to 60 s later",
@@ -231,5 +269,16 @@ FAULTS: dict[str, Fault] = {
         Speed(0.1, 60.0),
         deletions=0.1,
         two_replicas=True,
+        waited_s=_BROKEN_S,
+        unused_s=45.0,
     ),
 }
+
+
+def fault_named(name: str, older_agents: bool = False) -> Fault:
+    """Return a fault with the bounds that hold for these agents, see `PodCapacityRoom`."""
+    fault = FAULTS[name]
+    if not older_agents:
+        return fault
+    waited_s, unused_s = max(fault.waited_s, _UNTOLD_S), max(fault.unused_s, _UNTOLD_UNUSED_S)
+    return replace(fault, waited_s=waited_s, unused_s=unused_s)

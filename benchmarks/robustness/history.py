@@ -27,6 +27,8 @@ class Findings:
     """The longest time for which a pod waited while some node had room for it, though others may have been placed."""
     unused_s: float = 0.0
     """The longest time for which a node had room for a pod that waited, and no pod got it."""
+    starved: int = 0
+    """How often a pod waited, or room stayed unused, for longer than the fault allows."""
     leaks: list[str] = field(default_factory=list)
     """What an extender still held after all pods were gone."""
 
@@ -38,6 +40,7 @@ class Findings:
         self.late += other.late
         self.beyond += other.beyond
         self.lost += other.lost
+        self.starved += other.starved
         self.worst = max(self.worst, other.worst)
         self.waited_s = max(self.waited_s, other.waited_s)
         self.unused_s = max(self.unused_s, other.unused_s)
@@ -45,8 +48,8 @@ class Findings:
 
     @property
     def clean(self) -> bool:
-        """Whether no pod was placed over capacity, except for late ones, or lost, and nothing leaked."""
-        return not (self.beyond or self.lost or self.leaks)
+        """Whether no pod was placed over capacity, except for late ones, lost or starved, and nothing leaked."""
+        return not (self.beyond or self.lost or self.starved or self.leaks)
 
 
 class History:

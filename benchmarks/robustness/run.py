@@ -3,8 +3,8 @@
 - *Capacity*: whenever kube-scheduler takes an answer, the node has room beside all pods that have a claim to it, except
   those that a former leader bound after another had taken over.
 - *No pod is lost*: every pod ends or is deleted.
-- *No starvation*: how long a pod waits while some node has room for it and reports, though others may go first; and how
-  long one node keeps such room to itself, whoever waits.
+- *No starvation*: a pod does not wait for longer than the fault allows while some node has room for it and reports,
+  though others may go first; nor does one node keep such room to itself for longer, whoever waits.
 - *No leak*: after all pods are gone, nothing is reserved or waits, and the extender holds no pod's UID.
 """
 
@@ -19,7 +19,7 @@ from typing import Any
 import simpy
 
 from benchmarks.robustness.api import SCHEDULER, Api
-from benchmarks.robustness.faults import FAULTS, Fault
+from benchmarks.robustness.faults import Fault, fault_named
 from benchmarks.robustness.history import History
 from benchmarks.robustness.kube_scheduler import KubeScheduler
 from benchmarks.robustness.nodes import WORKLOADS, DemandRoom, Nodes, PodCapacityRoom
@@ -70,7 +70,7 @@ class Run:
         until_counted: bool = True,
         older_agents: bool = False,
     ) -> None:
-        self.fault: Fault = FAULTS[fault]
+        self.fault: Fault = fault_named(fault, older_agents)
         self._rng = random.Random(f"{variant} {fault} {seed}")
         self._pods = pods
         self.env = simpy.Environment()
@@ -206,9 +206,19 @@ class Run:
                     place = node.name, frozenset(node.claims)
                     unused[place] = self._unused.get(place, 0.0) + 1.0
             self._waited, self._unused = waited, unused
+            for uid, seconds in waited.items():
+                self._check(f"{uid} waits beside room", seconds, self.fault.waited_s)
+            for (name, _), seconds in unused.items():
+                self._check(f"room on {name} stays unused", seconds, self.fault.unused_s)
             findings = self.history.findings
             findings.waited_s = max(findings.waited_s, *waited.values(), 0.0)
             findings.unused_s = max(findings.unused_s, *unused.values(), 0.0)
+
+    def _check(self, what: str, seconds: float, most_s: float) -> None:
+        # Once for every pod and place: both are looked at once a second.
+        if most_s < seconds <= most_s + 1.0:
+            self.history.findings.starved += 1
+            self.history.violation(f"{what} for {seconds:g} s, and {most_s:g} s are allowed")
 
     def _look_for_leaks(self) -> None:
         for replica in self.replicas:

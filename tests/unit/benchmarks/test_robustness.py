@@ -7,6 +7,7 @@ import pytest
 
 from benchmarks.robustness.__main__ import judge
 from benchmarks.robustness.faults import FAULTS
+from benchmarks.robustness.kube_scheduler import KubeScheduler
 
 PODS = 40
 LATE = "takeover-late-binds"
@@ -15,7 +16,7 @@ LATE = "takeover-late-binds"
 
 @pytest.mark.parametrize("variant", ["demand", "thesis-rebased"])
 @pytest.mark.parametrize("fault", [fault for fault in FAULTS if fault != LATE])
-def test_no_pod_is_placed_over_capacity_or_lost_and_nothing_leaks(fault, variant):
+def test_no_pod_is_placed_over_capacity_lost_or_starved_and_nothing_leaks(fault, variant):
     findings, _ = judge(variant, fault, seed=1, pods=PODS)
     assert findings.pods == PODS
     assert findings.clean, findings
@@ -45,6 +46,15 @@ def test_what_the_checker_found_is_not_found_again(fault, seed):
 def test_a_seed_repeats_its_run():
     runs = [judge("demand", "everything", seed=3, pods=PODS, verbose=True) for _ in range(2)]
     assert runs[0] == runs[1]
+
+
+def test_pods_that_nobody_wakes_are_found_to_starve(monkeypatch):
+    """kube-scheduler tries refused pods again after five minutes by itself."""
+    monkeypatch.setattr(KubeScheduler, "something_changed", lambda self: None)
+    findings, lines = judge("thesis-rebased", "none", seed=1, pods=PODS, verbose=True)
+    assert findings.starved
+    assert not findings.clean
+    assert any("s are allowed" in line for line in lines)
 
 
 def test_a_violation_is_found():
