@@ -48,7 +48,18 @@ from testbed.sweep.axis import check_axis, parse_axis
 from testbed.sweep.execution import lacking, run_all
 from testbed.sweep.executors import Pool, dask, dask_client, local
 from testbed.sweep.series import as_csv, series_of
-from testbed.sweep.sweep import FILE, Sweep, points, read_sweep, scenario_sha256, sources_of, trials, write_sweep
+from testbed.sweep.sweep import (
+    FILE,
+    Sweep,
+    differing_programs,
+    points,
+    programs_of,
+    read_sweep,
+    scenario_sha256,
+    sources_of,
+    trials,
+    write_sweep,
+)
 from testbed.validation.figure import undrawable
 from workloads.scenario import Scenario, load_scenario
 
@@ -198,6 +209,7 @@ def _sweep(options: argparse.Namespace) -> tuple[Sweep, Scenario]:
         pods=options.pods,
         nodes=options.nodes,
         settings=dict(settings),
+        programs=programs_of(schedulers, axis, installed()),
     ), scenario
 
 
@@ -222,26 +234,35 @@ def _record(options: argparse.Namespace, sweep: Sweep, root: Path) -> tuple[RunR
         seed=sweep.seed,
         settings=sweep.settings,
     )
+    why_anew = None
     for run in reversed(all_runs(runs_folder(root))):
-        if not _is_same(run, sweep):
+        changed = _changed_since(run, sweep)
+        if changed is None:
             continue
         known = run.read()
-        if known.state == "running":
-            raise UsageError(f"the same sweep is running already, as run {run.id}: wait for its end, or end it")
         if known.state == "complete":
             break
-        if known.packages != packages():
-            tell(f"run {run.id} of the same sweep has used other versions of packages: beginning anew")
-            break
+        other = f"another {', '.join(changed)}" if changed else ""
+        if not other and known.packages != packages():
+            other = "other versions of packages"
+        if other:
+            why_anew = why_anew or f"run {run.id} of the same sweep has used {other}: beginning anew"
+            continue
+        if known.state == "running":
+            raise UsageError(f"the same sweep is running already, as run {run.id}: wait for its end, or end it")
         return RunRecord(root, run.id, asked), False
+    if why_anew is not None:
+        tell(why_anew)
     return RunRecord(root, new_run_id(datetime.now(UTC), secrets.token_hex(2)[1:]), asked), True
 
 
-def _is_same(run: RunFolder, sweep: Sweep) -> bool:
+def _changed_since(run: RunFolder, sweep: Sweep) -> list[str] | None:
+    """Return which programs have changed since a run of the same sweep; None if it is no such run."""
     try:
-        return read_sweep(run.path) == sweep
+        earlier = read_sweep(run.path)
     except TestbedError:
-        return False
+        return None
+    return None if earlier is None else differing_programs(earlier, sweep)
 
 
 def _require(options: argparse.Namespace, provider: ClusterProvider, root: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ import msgspec
 from carico.files import write_whole
 from testbed.errors import UsageError
 from testbed.experiment.provider import ClusterProvider, Trial
+from testbed.measurement.own import Measurement
 from testbed.results.files import read_versioned
-from testbed.schedulers.spec import parse_spec
+from testbed.schedulers.spec import OwnSpec, parse_spec
 from testbed.sweep.axis import Axis
+from testbed.sweep.programs import hashes_of
 from workloads.scenario import Scenario
 
 SCHEMA_VERSION = 1
@@ -23,7 +25,7 @@ FILE = "sweep.json"
 
 
 class Sweep(msgspec.Struct, frozen=True):
-    """What was asked for: equal sweeps have equal results."""
+    """What was asked for, of which programs: equal sweeps have equal results."""
 
     scenario: str
     scenario_sha256: str
@@ -39,6 +41,8 @@ class Sweep(msgspec.Struct, frozen=True):
     pods: int | None = None
     nodes: int | None = None
     settings: dict[str, Any] = {}
+    programs: dict[str, str] = {}
+    """Hashes of the modules and packages that decide what is measured; none in sweeps of earlier versions."""
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -66,6 +70,30 @@ def sources_of(schedulers: Sequence[str], axis: Axis) -> list[str | None]:
     """Return the hashes that a `Sweep` has of its schedulers' files; raises InvalidSpec."""
     texts = [axis.spec(text, axis.values[0]) or text for text in schedulers]
     return [parse_spec(text).provenance.source_sha256 for text in texts]
+
+
+def programs_of(schedulers: Sequence[str], axis: Axis, measurements: Iterable[Measurement]) -> dict[str, str]:
+    """Return the hashes that a `Sweep` has of programs; raises InvalidSpec."""
+    specs = [parse_spec(axis.spec(text, axis.values[0]) or text) for text in schedulers]
+    own = [one.kind.__module__ for one in specs if isinstance(one, OwnSpec)]
+    return hashes_of([*own, *(one.measure.__module__ for one in measurements)])
+
+
+def differing_programs(earlier: Sweep, later: Sweep) -> list[str] | None:
+    """Return what has changed since an earlier sweep; None if it is another sweep.
+
+    Examples
+    --------
+    >>> earlier = Sweep("pi-2000", "", "nodes", ["1"], ["own:Fit"], [None], "simulated", 1, 1, programs={"own": "a"})
+    >>> differing_programs(earlier, msgspec.structs.replace(earlier, programs={"own": "b"}))
+    ['own']
+    """
+    if msgspec.structs.replace(earlier, sources=later.sources, programs=later.programs) != later:
+        return None
+    before, after = earlier.programs, later.programs
+    programs = [name for name in sorted({*before, *after}) if before.get(name) != after.get(name)]
+    sources = zip(later.schedulers, earlier.sources, later.sources, strict=True)
+    return programs or [text for text, theirs, ours in sources if theirs != ours]
 
 
 def points(sweep: Sweep, scenario: Scenario) -> list[Point]:

@@ -181,31 +181,59 @@ def test_a_complete_sweep_is_not_gone_on_with_and_neither_is_another(here):
     assert len(all_runs(folder / ".carico" / "runs")) == 3
 
 
-def test_what_another_version_of_ones_own_scheduler_has_measured_is_not_gone_on_with(here, monkeypatch):
+@pytest.mark.parametrize("changed", ["once", "once_helper"])
+def test_what_another_version_of_ones_own_scheduler_has_measured_is_not_gone_on_with(
+    here, capsys, monkeypatch, changed
+):
     folder = here("first")
     monkeypatch.setattr(sys, "path", list(sys.path))
     arguments = ["sweep", "pi-2000", "--over", "pods=1,2", "--scheduler", "once:Once", *SMALL[2:]]
     (folder / "once.py").write_text(
-        "from testbed.schedulers import Scheduler\n\n\nclass Once(Scheduler):\n    score = lambda *_: 0\n"
+        "import once_helper\nfrom testbed.schedulers import Scheduler\n\n\n"
+        "class Once(Scheduler):\n    score = lambda *_: 0\n"
     )
+    (folder / "once_helper.py").write_text("")
+    sys.path_importer_cache.clear()
+    for name in ("once", "once_helper"):
+        sys.modules.pop(name, None)
 
     def interrupted(asked, cache, pool, on_done):
         run_all(asked[:1], cache, pool, on_done)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("testbed.commands.sweep.run_all", interrupted)
-    for _ in range(2):
-        assert main(arguments) == 130
+    with monkeypatch.context() as ended_early:
+        ended_early.setattr("testbed.commands.sweep.run_all", interrupted)
+        for _ in range(2):
+            assert main(arguments) == 130
     (run,) = all_runs(folder / ".carico" / "runs")
     assert len(run.log) == 2
-    with (folder / "once.py").open("a") as file:
+    with (folder / f"{changed}.py").open("a") as file:
         file.write("# another\n")
-    monkeypatch.undo()
-    monkeypatch.chdir(folder)
+    capsys.readouterr()
     assert main(arguments) == 0
+    said = capsys.readouterr().err
+    assert f"run {run.id} of the same sweep has used another {changed}: beginning anew" in said
+    assert "going on" not in said
     # Runs that begin in the same second have names in any order.
     states = sorted(one.read().state for one in all_runs(folder / ".carico" / "runs"))
     assert states == ["complete", "interrupted"]
+
+
+def test_a_change_of_this_project_itself_begins_a_sweep_anew(here, capsys, monkeypatch):
+    folder = here("first")
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as ended_early:
+        ended_early.setattr("testbed.commands.sweep.run_all", interrupted)
+        assert main(TINY) == 130
+    run = run_of(folder)
+    (folder / "added.py").write_text("")
+    monkeypatch.setattr(testbed.__spec__, "submodule_search_locations", [*testbed.__path__, str(folder)])
+    assert main(TINY) == 0
+    said = capsys.readouterr().err
+    assert f"run {run.id} of the same sweep has used another testbed: beginning anew" in said
 
 
 @pytest.mark.parametrize(
