@@ -6,6 +6,7 @@ A session is judged by a baseline; without one, its schedulers are judged by the
 from __future__ import annotations
 
 import hashlib
+import shlex
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -14,12 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from testbed.comparison import USUAL
+from testbed.comparison import LEAST, USUAL
 from testbed.comparison.conditions import conditions
 from testbed.errors import TestbedError
 from testbed.measurement.metrics import metric_named
 from testbed.plugin.marked import MarkedExperiment, experiment_of
 from testbed.plugin.options import Options
+from testbed.plugin.repetitions import ENOUGH
 from testbed.plugin.selection import leaves_out_files
 from testbed.plugin.state import STATE, State, provider_name, provider_of
 from testbed.providers import EXTERNAL, SIMULATED
@@ -51,8 +53,7 @@ def gate_problems(items: Sequence[pytest.Item], options: Options) -> list[Proble
     found = []
     try:
         if options.judged_by is not None and not options.judged_by.exists():
-            makes = f"pytest -m cluster --carico-save-baseline={options.baseline} makes it of a session that passes"
-            found.append(Problem(f"there is no baseline {options.baseline}", makes))
+            found.append(Problem(f"there is no baseline {options.baseline}", _makes(items, options)))
         elif options.judged_by is not None:
             read_baseline(options.judged_by)
         if options.save_baseline is not None:
@@ -88,6 +89,15 @@ def unmeasured_problems(items: Sequence[pytest.Item], options: Options, provider
         for text in dict.fromkeys([*options.fail_on, *marked])
         if not (metric := metric_named(text.partition(":")[0])).simulated
     ]
+
+
+def _makes(items: Sequence[pytest.Item], options: Options) -> str:
+    """Say which command makes the baseline that is lacking: the session's own, with repetitions that a gate accepts."""
+    more = [f"--carico-save-baseline={options.baseline}"]
+    if options.repetitions < LEAST:
+        more.insert(0, f"--carico-repetitions={ENOUGH}")
+    given = items[0].config.invocation_params.args if items else ("-m", "cluster")
+    return f"{shlex.join(['pytest', *map(str, given), *more])} makes it of a session that passes"
 
 
 def _occupied(file: Path) -> list[Problem]:

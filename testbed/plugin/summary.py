@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from testbed.comparison import LEAST
 from testbed.measurement.metrics import Figure
+from testbed.plugin.repetitions import ENOUGH
 from testbed.plugin.state import State
 from testbed.providers import SIMULATED
 from testbed.report.numbers import WIDTH, counted
@@ -73,6 +76,8 @@ def _next(state: State, outcomes: Sequence[Outcome]) -> str:
         return _comparison(state)
     if failed:
         return _again(state)
+    if state.saved is not None and _too_few(state):
+        return _more_repetitions(state)
     if state.saved is not None:
         command = f"pytest -m cluster --carico-repetitions={options.repetitions}{_gate_options(state)}"
     else:
@@ -92,6 +97,19 @@ def _again(state: State) -> str:
     """
     only_failed = state.options.save_baseline is None and not {"--lf", "--last-failed"} & set(state.command)
     return shlex.join([*state.command, *(["--lf"] if only_failed else [])])
+
+
+def _too_few(state: State) -> bool:
+    """Whether a gate would refuse everything that was measured, as more repetitions are needed."""
+    repetitions = [] if state.results is None else state.results.repetitions
+    most = Counter((one.scenario, one.scheduler) for one in repetitions).most_common(1)
+    return state.options.repetitions < LEAST and all(count < LEAST for _, count in most)
+
+
+def _more_repetitions(state: State) -> str:
+    """Return the command that makes the session's baseline anew, with as many repetitions as a gate needs."""
+    anew = [f"--carico-save-baseline={state.saved}"] if state.options.only_new else []
+    return shlex.join([*state.command, f"--carico-repetitions={ENOUGH}", *anew])
 
 
 def _comparison(state: State) -> str:

@@ -99,6 +99,27 @@ def test_after_a_gate_of_the_largest_preset_the_changes_are_shown(session, basel
     result.stdout.fnmatch_lines(["gate: passed (6 ok)", "next: carico-testbed compare *base.json 2*"])
 
 
+@pytest.mark.parametrize("given", [("--carico-preset=ci",), ("--carico-repetitions=4",), ()])
+def test_the_command_that_makes_a_baseline_makes_one_that_judges(session, pytester, tests, given):
+    judged = ("-m", "cluster", *given, "--carico-baseline=base.json")
+    refused = session(*judged)
+    assert refused.ret == pytest.ExitCode.USAGE_ERROR
+    said = " ".join(line.strip() for line in refused.errlines)
+    makes = shlex.split(said[said.index("pytest ") : said.index(" makes it of")].removeprefix("pytest "))
+    assert set(given) <= set(makes)
+    made = session(*makes)
+    assert made.ret == pytest.ExitCode.OK
+    (command,) = [line.removeprefix("next: pytest ") for line in made.outlines if line.startswith("next: ")]
+    assert session(*shlex.split(command)).ret == pytest.ExitCode.OK
+
+
+def test_after_a_baseline_of_one_repetition_the_next_command_makes_another(session, pytester, tests):
+    made = session("-m", "cluster", "--carico-save-baseline=base.json")
+    (command,) = [line.removeprefix("next: pytest ") for line in made.outlines if line.startswith("next: ")]
+    assert session(*shlex.split(command)).ret == pytest.ExitCode.OK
+    assert len(json.loads((pytester.path / "base.json").read_text())["measured"][0]["seeds"]) == 5
+
+
 def test_a_baseline_is_small_and_says_what_made_it(baseline):
     assert baseline.stat().st_size < 10_000
     made_by = json.loads(baseline.read_text())["made_by"]
