@@ -144,16 +144,28 @@ def _where(one: Judgement) -> str:
 def _how_changed(one: Judgement) -> str:
     found = one.found
     unit = METRICS[found.figure.metric].unit
-    return f"({change(found.difference, unit)}, n = {found.difference.repetitions}; allowed {one.condition.allowed})"
+    amount_of = None if one.condition.relative else found.reference
+    allowed = one.condition.allowed if one.condition.relative else f"{one.condition.allowed} {unit}".rstrip()
+    return f"({change(found.difference, unit, amount_of)}, n = {found.difference.repetitions}; allowed {allowed})"
 
 
-def change(found: Difference, unit: str) -> str:
-    """Return how much a figure has changed, with the 95 % interval if there is one."""
+def change(found: Difference, unit: str, reference: float | None = None) -> str:
+    """Return how much a figure has changed, with the 95 % interval if there is one.
+
+    Parameters
+    ----------
+    found : Difference
+    unit : str
+        The figure's.
+    reference : float, optional
+        The reference's mean, with which a ratio is told as an amount; by default it is told in per cent.
+    """
     values = [found.effect, *((found.low, found.high) if found.enough and found.low < found.high else ())]
-    if found.relative:
+    if found.relative and reference is None:
         told, unit = [f"{100 * (value - 1):+.1f}" for value in values], "%"
     else:
-        told = [f"{value:+.3g}" for value in values]
+        amounts = [(value - 1) * reference for value in values] if found.relative and reference else values
+        told = [f"{value:+.3g}" for value in amounts]
     interval = f" [{', '.join(told[1:])}]" if told[1:] else ""
     return f"{told[0]}{interval} {unit}".rstrip()
 

@@ -409,9 +409,12 @@ def _judgement(one: JudgedFigure, scale: Scale, colors: dict[str, str]) -> Line:
     found = compared(one)
     line = _changed(ComparedRow(found.title, one.outcome, found), scale, colors, one.unit)
     told = f"{found.lacking} not measured" if found.lacking else ""
+    allowed = one.condition.rpartition(":")[2]
+    by_share = allowed.endswith("%")
     if not found.difference.relative or _is_ratio(found.difference):
-        told = change(found.difference, one.unit)
-    return replace(line, figures=(*line.figures, one.condition.rpartition(":")[2]), effect=told)
+        told = change(found.difference, one.unit, None if by_share else found.reference)
+    allowed = allowed if by_share else f"{allowed} {one.unit}".rstrip()
+    return replace(line, figures=(*line.figures, allowed), effect=told)
 
 
 def _changed(row: ComparedRow, scale: Scale, colors: dict[str, str], unit: str | None = None) -> Line:

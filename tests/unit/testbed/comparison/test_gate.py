@@ -68,7 +68,20 @@ def test_a_regression_has_its_interval():
     assert 15 < low < effect < high < 25
     more = gate(run((KILLED, [0.0] * 5)), run((KILLED, [3.0, 4.0, 3.0, 5.0, 4.0])), "pod_outcome:oom_killed:+0")
     (sentence,) = failures(more)
-    assert sentence.endswith(" went from a mean of 0 pods to 3.8 pods (+3.8 [+2.76, +4.84] pods, n = 5; allowed +0)")
+    assert sentence.endswith(
+        " went from a mean of 0 pods to 3.8 pods (+3.8 [+2.76, +4.84] pods, n = 5; allowed +0 pods)"
+    )
+
+
+def test_a_limit_in_seconds_is_told_with_the_change_in_seconds():
+    found = gate(run((PCT, TIMES)), run((PCT, times(1.2))), "pod_completion_time:p99:+5")
+    (sentence,) = failures(found)
+    assert sentence.endswith(" went from a mean of 100.2 s to 120.2 s (+20 s, n = 5; allowed +5 s)")
+    (sentence,) = failures(gate(run((PCT, TIMES)), run((PCT, times(1.2, 0.002))), "pod_completion_time:p99:+5"))
+    effect, low, high = map(
+        float, re.search(r"\(([^()]*) \[(.*), (.*)\] s, n = 5; allowed \+5 s\)$", sentence).groups()
+    )
+    assert 15 < low < effect < high < 25
 
 
 def test_what_cannot_be_shown_either_way_passes_and_is_said():
