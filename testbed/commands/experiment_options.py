@@ -33,7 +33,7 @@ def add_experiment_options(command: ArgumentParser, repetitions: str) -> None:
         metavar="SPEC",
         nargs="+",
         action="extend",
-        help="carico, carico:variant=NAME (any parameter can be changed: carico:variant=NAME,hold_off_s=2), "
+        help="carico, carico:variant=NAME (its parameters can be changed: carico:variant=thesis-rebased,hold_off_s=2), "
         "kube-scheduler (with the requests in the scenario) or "
         "kube-scheduler:cpu=100m,memory=750Mi, one of your own as module:Class,key=value, or on a real cluster "
         f"schedulerName=NAME,manifest=FILE (default: {' '.join(DEFAULT_SCHEDULERS)})",

@@ -1,7 +1,7 @@
 """How a scheduler under test is named.
 
 ``carico``, ``carico:variant=NAME``, ``kube-scheduler`` or ``kube-scheduler:cpu=100m,memory=750Mi``. CARICO's parameters
-can be changed one by one: ``carico:variant=NAME,hold_off_s=2``. One's own: ``package.module:Class,key=value`` or the
+can be changed one by one: ``carico:hold_off_s=2``. One's own: ``package.module:Class,key=value`` or the
 name of an entry point, ``NAME:key=value``, on the simulated cluster; ``schedulerName=NAME,manifest=FILE`` on real ones.
 """
 
@@ -289,7 +289,12 @@ def parse_spec(text: str, own: Mapping[str, type[Scheduler]] | None = None) -> S
         + "".join(f"{one}, " for one in names[2:])
         + "one of your own as module:Class,key=value, or on a real cluster schedulerName=NAME,manifest=FILE"
     )
-    meant = suggested(name, names, rest) if of_module is None else suggested(of_module, [of_module], rest)
+    # What is before an equals sign was meant as a name, too: schedulerNam=my
+    meant = (
+        suggested(name.partition("=")[0], (*names, _NAMED), rest)
+        if of_module is None
+        else suggested(of_module, [of_module], rest)
+    )
     raise InvalidSpec(f"no scheduler is named {name!r}{meant}")
 
 

@@ -151,6 +151,7 @@ def test_an_entry_point_and_a_hook_name_it_too(here, monkeypatch):
         ("own_schedulers:BestFit,cpu=lots", "lots"),
         ("own_schedulers:NeedsOne", "weight=... must be given"),
         ("own_schedulers:NeedsOne,weight=1,cpu=1", "NeedsOne uses no requests: leave out cpu"),
+        ("schedulerNam=my", r"no scheduler is named 'schedulerNam=my', did you mean 'schedulerName'\? Write carico, "),
         ("schedulerName=", "options are written key=value"),
         ("schedulerName=My Scheduler", "a schedulerName has lower-case letters, digits, dots and hyphens"),
         ("schedulerName=x,manifest=none.yaml", "there is no file none.yaml"),
