@@ -19,6 +19,10 @@ PACE_FROM_S = 2.0
 """Time after which the pace of a run is an estimate."""
 LONGEST_S = 1e9
 """From this estimate of a whole run on, there is none."""
+SEPARATOR = " · "
+"""Between a message's name and its figures."""
+LEAST_OF_NAME = 10
+"""Characters of a name that tell what is meant; in narrower terminals, a message's end is cut off."""
 ERASE_LINE = "\r\x1b[K"
 
 
@@ -81,13 +85,28 @@ class ProgressLine:
         before = ""
         if self._after is None:
             before, self._after = self._around()
-        self._write(before + ERASE_LINE + text[: shutil.get_terminal_size().columns - 1])
+        self._write(before + ERASE_LINE + shortened(text, shutil.get_terminal_size().columns - 1))
 
     def clear(self) -> None:
         """Remove the line from the terminal, so that something else can be written there."""
         if self._after is not None:
             self._write(ERASE_LINE + self._after)
             self._after = None
+
+
+def shortened(text: str, width: int) -> str:
+    """Return a message that fits: of its name, which ends at the first dot, the middle is left out; figures stay.
+
+    Examples
+    --------
+    >>> shortened("pi-2000 × kube-scheduler:cpu=100m · rep 2/5 · 0:42", 40)
+    'pi-2000 × k…er:cpu=100m · rep 2/5 · 0:42'
+    """
+    name, dot, figures = text.partition(SEPARATOR)
+    left = width - len(dot + figures) - 1
+    if not dot or len(text) <= width or left < LEAST_OF_NAME:
+        return text[:width]
+    return f"{name[: left - left // 2]}…{name[len(name) - left // 2 :]}{dot}{figures}"
 
 
 def line_on_stderr() -> ProgressLine:

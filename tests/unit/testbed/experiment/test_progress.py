@@ -50,6 +50,17 @@ def test_a_message_never_wraps(written, clock, monkeypatch):
     assert written == [ERASE_LINE + "m" * 19]
 
 
+def test_a_long_name_leaves_the_figures_on_the_line(written, clock, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    spec = "my_package.schedulers.fit:LeastAllocated,weight=0.25,threshold=0.9,cpu=500m"
+    figures = " · rep 2/5 · 180/1000 bound · 0:42, about 1:30 left"
+    ProgressLine(written.append, rewritten=True, clock=clock).show(f"pi-2000 × {spec}{figures}")
+    (shown,) = (text.removeprefix(ERASE_LINE) for text in written)
+    assert len(shown) == 79
+    assert shown.endswith(f"cpu=500m{figures}")
+    assert shown.startswith("pi-2000 × ")
+
+
 def test_a_cleared_line_is_gone(written, clock):
     line = ProgressLine(written.append, rewritten=True, clock=clock)
     line.clear()
