@@ -6,6 +6,7 @@ Workers get a trial and a seed, and return the repetition; they read and write n
 from __future__ import annotations
 
 import pickle
+import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
@@ -92,10 +93,13 @@ def dask_client(address: str) -> Iterator[Any]:
     """
     check_installed("scale")
     import distributed
+    from distributed.comm.addressing import get_address_host_port
 
     connect: Any = distributed.Client  # untyped
 
     try:
+        # A client that was not connected hangs when it is deleted, and says so with a traceback.
+        socket.create_connection(get_address_host_port(address), timeout=DASK_TIMEOUT_S).close()
         client = connect(address, timeout=DASK_TIMEOUT_S, set_as_default=False)
     except (OSError, ValueError) as error:
         raise Unprepared(f"no Dask scheduler answers at {address}: {error}") from error

@@ -298,12 +298,15 @@ class TestDask:
         assert results(folder) == results(alone)
         assert b"anywhere:Any" in results(folder)
 
-    @pytest.mark.filterwarnings("ignore")
-    def test_without_a_scheduler_it_says_so(self, here, monkeypatch, capsys):
-        monkeypatch.setattr("testbed.sweep.executors.DASK_TIMEOUT_S", 0.2)
-        assert main([*OVER, "--dask", "tcp://127.0.0.1:9"]) == 4
-        assert "no Dask scheduler answers at tcp://127.0.0.1:9" in capsys.readouterr().err
-        assert not Path(".carico").exists()
+    @pytest.mark.parametrize("address", ["tcp://127.0.0.1:9", "nowhere", "nowhere.invalid:8786"])
+    def test_without_a_scheduler_it_says_so_at_once(self, here, address):
+        folder = here("first")
+        process = started(folder, *OVER, "--dask", address)
+        said = process.communicate(timeout=30)[1].decode().splitlines()
+        assert process.returncode == 4
+        assert len(said) == 1
+        assert f"no Dask scheduler answers at {address}: " in said[0]
+        assert not (folder / ".carico").exists()
 
 
 def wait_for(there, within_s=60):
