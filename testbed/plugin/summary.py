@@ -21,7 +21,7 @@ from testbed.report.numbers import WIDTH, counted
 
 if TYPE_CHECKING:
     from testbed.results.outcomes import Outcome
-    from testbed.results.schema import Repetition, Results
+    from testbed.results.schema import Repetition
 
 NEXT = {
     "smoke": "pytest -m cluster --carico-preset=ci",
@@ -44,7 +44,7 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         if outcomes:
             _write_verdict(reporter, outcomes)
         if state.ended in ("interrupted", "failed"):
-            reporter.write_line(f"{state.ended}: {_kept(state.results)}", yellow=True)
+            reporter.write_line(f"{state.ended}: {_kept(state)}", yellow=True)
         if state.options.claims is not None:
             _write_claims(state.options.claims, outcomes, state)
         if state.written is not None:
@@ -140,11 +140,15 @@ def _gate_options(state: State) -> str:
     return "".join(f" {shlex.quote(one)}" for one in given)
 
 
-def _kept(results: Results | None) -> str:
-    count = 0 if results is None else len(results.repetitions)
+def _kept(state: State) -> str:
+    """Say what is left of a session that ended early; results may not have been written, as on a full disk."""
+    folder = state.record.folder
+    to_recover = state.results is None and folder.to_recover
+    count = len(folder.log) if to_recover else 0 if state.results is None else len(state.results.repetitions)
     if not count:
         return "no repetition was finished"
-    return f"{counted(count, 'finished repetition')} {'is' if count == 1 else 'are'} kept, what was running is not"
+    kept = f"{counted(count, 'finished repetition')} {'is' if count == 1 else 'are'} kept"
+    return f"{kept}: {folder.recovery()} --json FILE" if to_recover else f"{kept}, what was running is not"
 
 
 def _write_tables(reporter: pytest.TerminalReporter, state: State, outcomes: list[Outcome]) -> None:

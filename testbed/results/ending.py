@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -55,7 +56,8 @@ def end_run(record: RunRecord, ended: RunState, file: Path | None, now: datetime
         if file is not None:
             (write_complete if ended == "complete" else write_results)(file, results)
     except ResultsError as error:
-        record.close("failed", entries, now)
+        with suppress(ResultsError):  # on a full disk neither can be written: only one of them says how to recover
+            record.close("failed", entries, now)
         raise ResultsError(f"{error}; to write them elsewhere: {folder.recovery()} --json FILE") from error
     record.close(ended, entries, now, folder.result)
     return Ending(results, cut_off, file or folder.result)

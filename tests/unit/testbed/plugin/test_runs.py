@@ -224,6 +224,32 @@ def test_a_disk_that_fills_up_keeps_what_is_finished(session, pytester, monkeypa
     assert len(read_results(folder.result).repetitions) == 3
 
 
+def test_a_disk_without_room_for_the_results_says_how_to_recover_what_is_finished(session, pytester, monkeypatch, runs):
+    append = RepetitionLog.append
+
+    def full(*_):
+        raise ResultsError("cannot write: No space left on device")
+
+    def full_after_two(log, entry):
+        if len(log) == 2:
+            for name in ("testbed.results.ending.write_results", "testbed.results.record.RunRecord.close"):
+                monkeypatch.setattr(name, full)
+            full()
+        append(log, entry)
+
+    monkeypatch.setattr(RepetitionLog, "append", full_after_two)
+    pytester.makepyfile(test_long=LONG)
+    result = session("-m", "cluster")
+    (folder,) = runs()
+    command = f"carico-testbed recover {folder.id} --json FILE"
+    result.stdout.fnmatch_lines(
+        [
+            f"failed: 2 finished repetitions are kept: {command}",
+            f"cannot write: No space left on device; to write them elsewhere: {command}",
+        ]
+    )
+
+
 def test_results_that_cannot_be_written_stay_in_the_runs_folder(session, pytester, runs):
     pytester.makepyfile(
         """
