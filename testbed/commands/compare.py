@@ -89,11 +89,12 @@ def _compare(options: argparse.Namespace, before: _Read, after: _Read) -> int:
             print("\n".join(wrapped(note, indent="")))
     if before.file.samefile(after.file):
         tell(f"both are {after.file}, so that nothing can differ; 'carico-testbed runs' lists the runs")
+    judged = gate is not None and bool(gate.judgements)
     if not any(row.compared is not None for row in rows):
-        tell(
-            "nothing could be compared: the runs have no scenario, scheduler and settings in common with these metrics"
-        )
-        return 1
+        lacking = "figures of these metrics" if judged else "scenario, scheduler and settings with these metrics"
+        tell(f"nothing could be compared: the runs have no {lacking} in common")
+        if not judged:
+            return 1
     if gate is None:
         return 0
     if not wants_json(options):

@@ -11,7 +11,7 @@ from testbed.cli import main
 from testbed.comparison.baseline import Baseline, MadeBy, write_baseline
 from testbed.comparison.measured import measured
 from testbed.experiment.plan import Plan
-from testbed.measurement.metrics import EVERY, METRICS, registered
+from testbed.measurement.metrics import EVERY, METRICS, Figure, registered
 from testbed.measurement.own import Measurement
 from testbed.results.schema import Results
 from testbed.results.store import read_results, write_results
@@ -107,6 +107,20 @@ def test_what_a_file_says_does_not_reach_a_terminal_unless_it_is_printable(folde
         assert text.replace("\n", "").isprintable()
         if options and printed.out:
             assert json.loads(printed.out)["rows"][0]["title"].startswith(hostile)
+
+
+@pytest.mark.parametrize(("limit", "code"), [("+5%", 0), ("+1%", 1)])
+def test_a_gate_judges_where_the_table_has_nothing_to_compare(folder, capsys, limit, code):
+    write(folder / "a.json")
+    figures = [Figure("job_completion_time", "value")]
+    made = measured(read_results(folder / "a.json").repetitions, figures)
+    slower = [replace(one, values=[value / 1.03 for value in one.values]) for one in made[0].series]
+    write_baseline(folder / "base.json", Baseline(MADE_BY, [replace(made[0], series=slower)]))
+    gate = ["--metric", "cpu_utilisation", "--fail-on", f"job_completion_time:{limit}"]
+    assert main(["compare", "base.json", "a.json", *gate]) == code
+    said = capsys.readouterr()
+    assert "the runs have no figures of these metrics in common" in said.err
+    assert f"gate: {'FAILED (1 regressed)' if code else 'passed (1 ok)'}" in said.out
 
 
 def test_nothing_in_common_is_never_green(folder, capsys):
