@@ -143,7 +143,8 @@ def _distribution(scheduler: str, group: Group, repetitions: Sequence[Repetition
     if len(completions) > 1:
         what = "extremes" if len(completions) < LEAST_FOR_INTERVAL else "95 % intervals"
         mean, median_jct = (_interval(values) for values in (group.mean_pod_times_s(scheduler), completions))
-        lines.append(f"    {len(completions)} repetitions, {what}: mean PCT {mean}, JCT (median) {median_jct}")
+        told = f"{len(completions)} repetitions, {what}: mean PCT {mean}, JCT (median) {median_jct}"
+        lines += textwrap.wrap(told, WIDTH, initial_indent="    ", subsequent_indent="      ")
     others = Counter(pod.outcome for pod in pods if pod.outcome != "succeeded")
     if others:
         lines.append("    pods: " + ", ".join(f"{count} {outcome}" for outcome, count in sorted(others.items())))

@@ -55,6 +55,20 @@ def test_intervals_of_all_repetitions_stand_below_their_distribution():
     assert len(line) <= 80
 
 
+def test_long_times_have_their_intervals_within_80_columns():
+    slow = [
+        msgspec.structs.replace(
+            one,
+            pods=[msgspec.structs.replace(pod, finished_s=pod.started_s + 500 + one.seed) for pod in one.pods],
+            job_completion_time_s={"pi-2000": 500.0 + one.seed},
+        )
+        for one in measured(repetitions=10)
+    ]
+    table = distributions(slow)
+    assert max(map(len, table)) <= 80
+    assert re.search(r"mean PCT \[\d+, \d+\], JCT \(median\) \[\d+, \d+\]", " ".join(" ".join(table).split()))
+
+
 def test_a_job_that_did_not_complete_has_no_completion_time():
     runs = measured(repetitions=2, outcome="failed")
     assert any("did not complete" in line for line in medians(runs))
