@@ -12,7 +12,7 @@ import pytest
 from testbed.errors import ResultsError, TestbedError
 from testbed.experiment.preflight import listed
 from testbed.plugin.fixtures import diagnose
-from testbed.plugin.gate import NOT_PASSED, judge_noise, judge_session, judge_test, tell_test_gates
+from testbed.plugin.gate import NOT_PASSED, Sentences, judge_noise, judge_session, judge_test, tell_test_gates
 from testbed.plugin.markers import is_cluster
 from testbed.plugin.outcomes import statement_of
 from testbed.plugin.report import write_report
@@ -152,6 +152,13 @@ def pytest_report_teststatus(report: pytest.CollectReport | pytest.TestReport) -
     return ("failed", "", "") if getattr(report, AFTER_TESTS, False) else None
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Let what a test's gate says be wrapped on the terminal: another process sends it as plain text."""
+    if getattr(report, "carico_sentences", False):
+        report.longrepr = Sentences(report.longrepr)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
@@ -167,6 +174,7 @@ def pytest_runtest_makereport(
             report.longrepr = str(call.excinfo.value)  # where it was raised would help nobody
         elif call.when == "call" and NOT_PASSED in item.stash:
             report.longrepr = item.stash[NOT_PASSED]
+            report.carico_sentences = True  # type: ignore[attr-defined]
         diagnose(item, call.excinfo.value)
     return report
 

@@ -226,10 +226,12 @@ def test_a_worse_figure_within_the_limit_passes(session, pytester, baseline):
     assert result.ret == pytest.ExitCode.OK
 
 
-def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests):
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist", "-n1")], ids=["one process", "a worker"])
+def test_a_marker_has_a_gate_of_its_own(session, pytester, baseline, tests, workers):
     tests(marker=", fail_on='pod_completion_time:mean:+10%'")
     pytester.makeconftest(SLOWER)
-    result = session(*THREE, f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%")
+    asked = f"--carico-baseline={baseline}", "--carico-fail-on=pod_completion_time:p99:+90%"
+    result = session(*THREE, *asked, *workers)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         [
