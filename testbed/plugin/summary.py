@@ -60,7 +60,8 @@ def summarise(reporter: pytest.TerminalReporter, state: State) -> None:
         count = sum(state.for_other_providers.values())
         tests = f"{counted(count, 'cluster test')} {'is' if count == 1 else 'are'}"
         others = " or ".join(f"--carico-provider={name}" for name in sorted(state.for_other_providers))
-        reporter.write_line(f"carico: {tests} for other providers; to run them: pytest -m cluster {others}")
+        reporter.write_line(f"carico: {tests} for other providers; to run them:")
+        reporter.write_line(f"  pytest -m cluster {others}")
     if state.left_out:
         tests = f"{counted(state.left_out, 'cluster test')} {'was' if state.left_out == 1 else 'were'}"
         reporter.write_line(f"carico: {tests} left out; to run them: pytest -m cluster")

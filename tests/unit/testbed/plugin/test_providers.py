@@ -92,7 +92,7 @@ def test_tests_for_other_providers_are_left_out_and_counted(real, pytester):
     result = real("-m", "cluster")
     result.assert_outcomes(passed=3, deselected=1)
     result.stdout.fnmatch_lines(
-        ["carico: 1 cluster test is for other providers; to run them: pytest -m cluster --carico-provider=kwok"]
+        ["carico: 1 cluster test is for other providers; to run them:", "  pytest -m cluster --carico-provider=kwok"]
     )
     run = json.loads(next((pytester.path / ".carico" / "runs").glob("*/run.json")).read_text())
     assert (run["kubernetes_version"], run["cluster"]) == ("v1.34.4", {"kind": "0.30.0", "made-by": "kind"})
