@@ -20,6 +20,7 @@ from testbed.plugin.report import report_problems
 from testbed.plugin.selection import names_files
 from testbed.plugin.state import STATE, State, provider_of
 from testbed.providers import SIMULATED, missing_for
+from testbed.report.numbers import wrapped
 from testbed.requirements import Problem, missing_packages
 from testbed.results import runs_folder
 
@@ -75,9 +76,10 @@ def session_header(config: pytest.Config) -> list[str]:
         with suppress(TestbedError):  # the preflight says what is missing
             version = provider_of(config).kubernetes_version()
     kubernetes = "" if version is None else f" Kubernetes={version}"
-    lines = [f"carico: {state.options}{kubernetes}"]
+    said = [f"{state.options}{kubernetes}"]
     if missing_packages() is None:
-        lines += [f"carico: {said}" for said in other_machine_notices(config)]
+        said += other_machine_notices(config)
+    lines = [line for each in said for line in wrapped(f"carico: {each}", indent="")]
     return [*lines, *lines_on_earlier_runs(state)]
 
 

@@ -1078,9 +1078,9 @@ def carico_provider(pytestconfig):
 
     def test_is_told_before_and_after_where_the_hardware_decides(self, session, pytester, moved):
         pytester.makeconftest(self.ELSEWHERE.format(shared=True))
-        shown = session(*THREE, moved).outlines
-        assert sum("WARNING: the baseline" in line for line in shown) == 2
-        assert fnmatch(next(line for line in shown if "WARNING: the baseline" in line), self.WARNING)
+        result = session(*THREE, moved)
+        assert sum("WARNING: the baseline" in line for line in result.outlines) == 2
+        assert fnmatch(printed(result), self.WARNING)
 
     def test_does_not_matter_to_a_simulation(self, session, pytester, moved):
         pytester.makeconftest(self.ELSEWHERE.format(shared=False))

@@ -30,7 +30,8 @@ def test_skips_are_counted_with_their_reason(lacking, pytester):
     result.assert_outcomes(passed=1, skipped=3)
     result.stdout.fnmatch_lines(
         [
-            "carico: provider=simulated preset=smoke (1 rep) seed=1001 missing=skip settings: defaults",
+            "carico: provider=simulated preset=smoke (1 rep) seed=1001 missing=skip settings:",
+            "  defaults",
             "3 tests: 3 NOT MEASURED",
             "NOT MEASURED: 3",
             "  test_one",

@@ -1,5 +1,6 @@
 """Options: a flag overrides the ini file, which overrides the preset; the header shows the options."""
 
+import itertools
 import json
 import re
 
@@ -10,13 +11,17 @@ from testbed.experiment.presets import SMOKE
 
 @pytest.fixture
 def header(session):
-    """A function that returns the plugin's line at the beginning of a session of which nothing is run."""
+    """A function that returns what the plugin says at the beginning of a session of which nothing is run."""
 
-    def first_line(*arguments):
+    def first_sentence(*arguments):
         lines = session(*arguments, "--collect-only").outlines
-        return next(line for line in lines if line.startswith("carico: provider"))
+        first = next(number for number, line in enumerate(lines) if line.startswith("carico: provider"))
+        more = itertools.takewhile(lambda line: line.startswith("  "), lines[first + 1 :])
+        said = [lines[first], *(line.strip() for line in more)]
+        assert all(len(line) <= 80 or " " not in line for line in said), "only a path may be longer"
+        return " ".join(said)
 
-    return first_line
+    return first_sentence
 
 
 def test_the_header_shows_all_options(header, mixed):
