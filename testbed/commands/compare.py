@@ -11,7 +11,7 @@ from pathlib import Path
 from carico.commands.output import of_output, print_json, wants_json
 from testbed.commands import HELP
 from testbed.commands.recorded_run import tell
-from testbed.comparison.baseline import is_baseline, read_baseline
+from testbed.comparison.baseline import Baseline, is_baseline, read_baseline
 from testbed.comparison.conditions import conditions
 from testbed.comparison.gate import judge
 from testbed.comparison.measured import Measured, measured
@@ -22,7 +22,7 @@ from testbed.measurement.own import installed, own_metrics
 from testbed.report.as_json import comparison_as_json
 from testbed.report.comparison import changed_schedulers, comparison_table, failures, gate_line, gate_notes
 from testbed.report.numbers import wrapped
-from testbed.results.run import SchedulerUsed
+from testbed.results.run import Run
 from testbed.results.runs import RunFolder, run_named
 from testbed.results.schema import OwnMetric, Repetition
 from testbed.results.store import read_results
@@ -77,7 +77,8 @@ def _compare(options: argparse.Namespace, before: _Read, after: _Read) -> int:
     gated = conditions(options.fail_on or ())
     wanted = [figure for text in options.metric for figure in chosen(text)] if options.metric else DEFAULT
     figures = list(dict.fromkeys((*wanted, *(one.figure for one in gated))))
-    reference, candidate = before.measured(figures), after.measured(figures)
+    run = _run_of(options.candidate)
+    reference, candidate = before.measured(figures, None if run is None else run.provider), after.measured(figures)
     pairing = paired(reference, candidate)
     rows = rows_of(pairing, wanted)
     gate = judge(reference, candidate, gated) if gated else None
@@ -85,7 +86,8 @@ def _compare(options: argparse.Namespace, before: _Read, after: _Read) -> int:
         print_json(comparison_as_json(pairing, rows, gate))
     else:
         print("\n".join(comparison_table(pairing, rows)))
-        for note in changed_schedulers(_schedulers(options.reference), _schedulers(options.candidate)):
+        earlier = _run_of(options.reference)
+        for note in changed_schedulers(earlier.schedulers if earlier else [], run.schedulers if run else []):
             print("\n".join(wrapped(note, indent="")))
     if before.file.samefile(after.file):
         tell(f"both are {after.file}, so that nothing can differ; 'carico-testbed runs' lists the runs")
@@ -104,14 +106,14 @@ def _compare(options: argparse.Namespace, before: _Read, after: _Read) -> int:
     return 0 if gate.passed else 1
 
 
-def _schedulers(name: str) -> list[SchedulerUsed]:
-    """Return what a run records of its schedulers; nothing for a file that is not in the folder of its run."""
+def _run_of(name: str) -> Run | None:
+    """Return what is recorded of a run; None for a file that is not in the folder of its run."""
     file = Path(name)
     try:
         folder = RunFolder(file.parent) if file.is_file() else run_named(name, Path.cwd())
-        return folder.read().schedulers
+        return folder.read()
     except (UsageError, ResultsError):
-        return []
+        return None
 
 
 @dataclass(frozen=True)
@@ -120,14 +122,18 @@ class _Read:
 
     file: Path
     repetitions: Sequence[Repetition] = ()
-    baseline: Sequence[Measured] = ()
+    baseline: Baseline | None = None
 
     @property
     def own_metrics(self) -> Iterable[OwnMetric]:
-        return chain(own_metrics(self.repetitions), *(one.own_metrics for one in self.baseline))
+        entries = [] if self.baseline is None else self.baseline.measured
+        return chain(own_metrics(self.repetitions), *(one.own_metrics for one in entries))
 
-    def measured(self, figures: Sequence[Figure]) -> Sequence[Measured]:
-        return self.baseline or measured(self.repetitions, figures)
+    def measured(self, figures: Sequence[Figure], provider: str | None = None) -> Sequence[Measured]:
+        """Return what was measured; of a baseline what the provider measured, if that is known and there is any."""
+        if self.baseline is None:
+            return measured(self.repetitions, figures)
+        return (provider and self.baseline.measured_on(provider)) or self.baseline.measured
 
 
 def _read(name: str) -> _Read:
@@ -142,7 +148,7 @@ def _read(name: str) -> _Read:
     """
     file = Path(name)
     if file.is_file() and is_baseline(file):
-        return _Read(file, baseline=read_baseline(file).measured)
+        return _Read(file, baseline=read_baseline(file))
     if not file.is_file():
         run = run_named(name, Path.cwd(), or_file=True)
         if not run.result.exists():

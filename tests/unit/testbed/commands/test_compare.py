@@ -187,6 +187,16 @@ class TestGate:
         assert main(["compare", "base.json", "a.json", "--fail-on", "job_completion_time:+5%"]) == 0
         assert "gate: passed (1 ok)" in capsys.readouterr().out
 
+    def test_what_another_provider_measured_is_not_missed(self, capsys):
+        main(["run", "pi-2000", "--pods", "2", "--repetitions", "3", "--scheduler", "carico", "--quiet"])
+        (entry,) = measured(read_results(next(Path(".carico/runs").glob("*/result.json"))).repetitions)
+        other = replace(entry, scheduler="kube-scheduler", by="20261121T101530Z-b")
+        simulated = replace(MADE_BY, provider="simulated")
+        made = Baseline(simulated, [entry, other], [replace(MADE_BY, run="20261121T101530Z-b", provider="kind")])
+        write_baseline(Path("base.json"), made)
+        assert main(["compare", "base.json", "latest", "--fail-on", "job_completion_time:+5%"]) == 0
+        assert "gate: passed (1 ok)" in capsys.readouterr().out
+
     def test_an_impossible_condition_ends_with_2(self, folder, capsys):
         write(folder / "a.json")
         assert main(["compare", "a.json", "a.json", "--fail-on", "job_completion_time:-5%"]) == 2
