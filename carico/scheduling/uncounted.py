@@ -101,9 +101,9 @@ class Uncounted:
     def left_out(self, uid: str, now: float) -> bool:
         """Return whether the agent of a node that has reported now leaves this pod out, as it may."""
         pod = self._pods.get(uid)
-        if pod is None:
-            return False
-        reports = self._reports[pod.node]
+        reports = None if pod is None else self._reports.get(pod.node)
+        if pod is None or reports is None:
+            return False  # a pod that runs on another node than the one that has reported may be asked about, too
         since = pod.optional_since if reports.says else pod.since
         return since is not None and now - max(since, reports.since) >= UNCOUNTED_S
 
